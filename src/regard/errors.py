@@ -1,0 +1,37 @@
+"""What the user did wrong, said so that they can mend it.
+
+`assert` is for our mistakes, `UserError` for theirs. The command line prints the message and the
+hint, never a traceback, and leaves with `exit_code`.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+FAILURE, USAGE, BAD_INPUT, OUT_OF_MEMORY, INTERRUPTED = 1, 2, 3, 4, 130
+"Exit codes of the command line; 0 is success."
+
+
+class UserError(Exception):
+    """`message` says what was wrong and where, `hint` what to type or change."""
+
+    def __init__(self, message: str, hint: str = "", *, exit_code: int = BAD_INPUT) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+
+def pick(name: str, known: Mapping[str, T], noun: str, *, listing: str = "") -> T:
+    """`known[name]`, or an error that offers the nearest name or the command that lists them all."""
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1)
+    everything = f"run `{listing}` to see them all" if listing else f"known: {', '.join(sorted(known))}"
+    hint = f"did you mean '{near[0]}'?" if near else everything
+    raise UserError(f"unknown {noun} '{name}'", hint)

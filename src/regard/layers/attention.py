@@ -1,0 +1,104 @@
+"""Scaled dot-product and multi-head attention (Vaswani et al. 2017, section 3.2).
+
+Two twins compute the same thing: `readable` returns the weights and reads like the paper, `fused` is
+PyTorch's kernel. `attend` is the seam that every model goes through; looking inside calls `readable`
+for the asked layer again, so it never slows the fast path.
+
+One class serves self- and cross-attention: they differ only in where keys and values come from.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.layers.mask import Mask
+from regard.layers.position import Rotation
+
+
+def readable(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """softmax(q k^T · scale + bias) v, and the weights. A query that may attend to nothing gets zeros."""
+    k, v = (repeat_heads(x, q.size(1)) for x in (k, v))  # (B, H, S, K)
+    scores = q @ k.mT * scale  # (B, H, T, S)
+    if bias is not None:
+        scores = scores + bias
+    allowed = mask.dense(q.size(-2), k.size(-2), q.device)
+    if allowed is None:
+        weights = scores.softmax(-1)
+    else:  # the lowest finite score, not -inf: a row without any open cell then has no NaN to pass on
+        weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1)
+        weights = weights.masked_fill(~allowed, 0.0)
+    return weights @ v, weights  # (B, H, T, K), (B, H, T, S)
+
+
+def fused(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None, dropout: float = 0.0
+) -> Tensor:
+    """The same output from PyTorch's kernel, which keeps no weights."""
+    k, v = (repeat_heads(x, q.size(1)) for x in (k, v))
+    if bias is None and mask.is_plain_causal and q.size(-2) == k.size(-2):
+        return functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=scale)
+    allowed = mask.dense(q.size(-2), k.size(-2), q.device)
+    if bias is not None:
+        allowed = bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
+    return functional.scaled_dot_product_attention(q, k, v, allowed, dropout_p=dropout, scale=scale)
+
+
+attend = fused
+
+
+def repeat_heads(x: Tensor, n_heads: int) -> Tensor:
+    """(B, G, S, K) -> (B, H, S, K): grouped heads share one key and value among H/G queries."""
+    groups = n_heads // x.size(1)
+    return x if groups == 1 else x.repeat_interleave(groups, dim=1)
+
+
+class MultiHeadAttention(nn.Module):
+    """`attn(x, attn.keys_values(x), mask)` is self-attention; give `keys_values` the memory for cross-attention."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_kv_heads: int | None = None,
+        d_head: int | None = None,
+        qkv_bias: bool = True,
+        out_bias: bool = True,
+        scaled: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.n_kv_heads = n_kv_heads or n_heads
+        self.d_head = d_head or d_model // n_heads
+        self.scale = self.d_head**-0.5 if scaled else 1.0
+        self.dropout = dropout
+        self.q = nn.Linear(d_model, self.n_heads * self.d_head, bias=qkv_bias)
+        self.k = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
+        self.v = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
+        self.o = nn.Linear(self.n_heads * self.d_head, d_model, bias=out_bias)
+
+    def queries(self, x: Tensor, rotation: Rotation | None = None) -> Tensor:
+        q = self.q(x).unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2)  # (B, H, T, K)
+        return rotation.turn(q) if rotation else q
+
+    def keys_values(self, memory: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor]:
+        k = self.k(memory).unflatten(-1, (self.n_kv_heads, self.d_head)).transpose(1, 2)  # (B, G, S, K)
+        v = self.v(memory).unflatten(-1, (self.n_kv_heads, self.d_head)).transpose(1, 2)
+        return (rotation.turn(k) if rotation else k), v
+
+    def forward(
+        self,
+        x: Tensor,
+        keys_values: tuple[Tensor, Tensor],
+        mask: Mask,
+        *,
+        bias: Tensor | None = None,
+        rotation: Rotation | None = None,
+    ) -> Tensor:
+        dropout = self.dropout if self.training else 0.0
+        q = self.queries(x, rotation)
+        out = attend(q, *keys_values, mask, scale=self.scale, bias=bias, dropout=dropout)
+        return self.o(out.transpose(1, 2).flatten(-2))  # (B, T, D)

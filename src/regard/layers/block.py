@@ -1,0 +1,91 @@
+"""The block: attention, perhaps cross-attention, feed-forward, each inside a residual.
+
+x ──► attention ──► (cross-attention) ──► feed-forward ──► x
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.choices import BlockConfig
+from regard.layers.feedforward import FeedForward
+from regard.layers.mask import Mask
+from regard.layers.norm import make_norm
+from regard.layers.position import Rotation
+from regard.layers.residual import Residual
+from regard.layers.state import KeyValueState
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all blocks of one forward pass share."""
+
+    mask: Mask
+    bias: Tensor | None = None
+    "(B or 1, H, T, S) relative positions."
+    rotation: Rotation | None = None
+    "Rotary positions."
+    memory: Tensor | None = None
+    "(B, S, D) what cross-attention looks at."
+    memory_mask: Mask | None = None
+    state: KeyValueState | None = None
+    "Keys and values of earlier tokens, when decoding step by step."
+
+
+class Block(nn.Module):
+    def __init__(self, config: BlockConfig, layer: int, *, cross: bool = False) -> None:
+        super().__init__()
+        self.layer = layer
+        self.attn = make_attention(config)
+        self.attn_residual = make_residual(config)
+        self.cross = make_attention(config) if cross else None
+        self.cross_residual = make_residual(config) if cross else None
+        self.ffn = FeedForward(
+            config.d_model,
+            config.d_ff,
+            config.activation,
+            gated=config.gated,
+            bias=config.ffn_bias,
+            dropout=config.ffn_dropout,
+        )
+        self.ffn_residual = make_residual(config)
+
+    def forward(self, x: Tensor, context: Context) -> Tensor:
+        x = self.attn_residual(x, lambda h: self.attend_self(h, context))
+        if self.cross_residual is not None:
+            x = self.cross_residual(x, lambda h: self.attend_memory(h, context))
+        return self.ffn_residual(x, self.ffn)
+
+    def attend_self(self, x: Tensor, context: Context) -> Tensor:
+        keys_values = self.attn.keys_values(x, context.rotation)
+        if context.state is not None:
+            keys_values = context.state.append(self.layer, *keys_values)
+        return self.attn(x, keys_values, context.mask, bias=context.bias, rotation=context.rotation)
+
+    def attend_memory(self, x: Tensor, context: Context) -> Tensor:
+        assert self.cross is not None
+        assert context.memory_mask is not None
+        if context.state is not None and context.state.memory:
+            keys_values = context.state.memory[self.layer]
+        else:
+            assert context.memory is not None
+            keys_values = self.cross.keys_values(context.memory)
+        return self.cross(x, keys_values, context.memory_mask)
+
+
+def make_attention(config: BlockConfig) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        config.d_model,
+        config.n_heads,
+        n_kv_heads=config.n_kv_heads,
+        d_head=config.d_head,
+        qkv_bias=config.qkv_bias,
+        out_bias=config.out_bias,
+        scaled=config.scaled,
+        dropout=config.attn_dropout,
+    )
+
+
+def make_residual(config: BlockConfig) -> Residual:
+    return Residual(make_norm(config.norm, config.d_model, config.norm_eps), config.norm_order, config.dropout)

@@ -1,0 +1,58 @@
+"""A stack of blocks that writes: each token sees only those before it, and the memory if there is one."""
+
+from torch import Tensor
+
+from regard.layers.choices import StackConfig
+from regard.layers.embedding import Embedding
+from regard.layers.encoder import Stack
+from regard.layers.mask import Mask, positions_of
+from regard.layers.state import KeyValueState
+
+
+class Decoder(Stack):
+    """Token ids (B, T) to vectors (B, T, D). With `cross` it attends to a memory (B, S, D) as well."""
+
+    def __init__(self, config: StackConfig, vocab_size: int, *, cross: bool = False, tied: bool = False) -> None:
+        super().__init__(config, causal=True, cross=cross)
+        self.embed = Embedding(config, vocab_size, tied=tied)
+
+    def forward(
+        self,
+        ids: Tensor,
+        valid: Tensor | None = None,
+        *,
+        memory: Tensor | None = None,
+        memory_valid: Tensor | None = None,
+        table: Tensor | None = None,
+    ) -> Tensor:
+        """All positions at once, as in training."""
+        positions = positions_of(valid, ids.size(1), ids.device)
+        x = self.embed(ids, positions, table=table)
+        mask = Mask(causal=True, valid=valid, window=self.config.window)
+        return self.run(x, positions, mask, memory=memory, memory_mask=Mask(valid=memory_valid))
+
+    def new_state(
+        self, batch: int, max_len: int, *, memory: Tensor | None = None, memory_valid: Tensor | None = None
+    ) -> KeyValueState:
+        """An empty state; cross-attention keys and values are projected here, once for all steps."""
+        config, example = self.config, next(self.parameters())
+        heads = config.n_kv_heads or config.n_heads
+        shape = (config.n_layers, batch, heads, max_len, config.head_width)
+        state = KeyValueState(shape, dtype=example.dtype, device=example.device)
+        if memory is not None:
+            state.memory = [block.cross.keys_values(memory) for block in self.blocks]  # type: ignore[union-attr, operator]
+            state.memory_valid = memory_valid
+        return state
+
+    def advance(
+        self, ids: Tensor, state: KeyValueState, valid: Tensor | None = None, *, table: Tensor | None = None
+    ) -> Tensor:
+        """The next tokens (B, T) after those in `state`, which remembers them; the same vectors as `forward`."""
+        positions, mask = state.open(ids.size(1), valid)
+        if self.config.window is not None:
+            mask = Mask(causal=True, positions=positions, window=self.config.window)
+        x = self.embed(ids, positions, table=table)
+        memory_mask = Mask(valid=state.memory_valid)
+        x = self.run(x, positions, mask, n_keys=state.end, memory_mask=memory_mask, state=state)
+        state.close()
+        return x

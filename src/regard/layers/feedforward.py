@@ -1,0 +1,40 @@
+"""The position-wise feed-forward network: the same two-layer perceptron for every token (2017, section 3.3).
+
+No information moves between tokens here. `gated` multiplies a second projection in (Shazeer 2020).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),  # GPT-2's approximation
+    "silu": functional.silu,
+    "tanh": functional.tanh,
+}
+
+
+class FeedForward(nn.Module):
+    def __init__(
+        self, d_model: int, d_ff: int, activation: Activation, *, gated: bool, bias: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.gate = nn.Linear(d_model, d_ff, bias=bias) if gated else None
+        self.up = nn.Linear(d_model, d_ff, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+        self.down = nn.Linear(d_ff, d_model, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.gate is None:
+            inner = self.activation(self.up(x))
+        else:
+            inner = self.activation(self.gate(x)) * self.up(x)
+        return self.down(self.dropout(inner))

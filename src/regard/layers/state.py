@@ -1,0 +1,152 @@
+"""What a decoder remembers between two tokens.
+
+Greedy search, sampling, beam search, speculation and continuous batching all stand on one contract,
+`DecodingState`, which the key/value cache here and the recurrent state (recurrent.py) both keep. Storage is
+allocated once and filled with zeros: a NaN left in a slot that nobody may read would still leak through 0 · NaN.
+"""
+
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.layers.mask import Mask
+
+
+class DecodingState(Protocol):
+    lengths: Tensor
+    "(B) tokens each row holds."
+
+    def reorder(self, index: Tensor) -> None:
+        """Row i becomes what row index[i] was; beams are chosen, and finished rows dropped, this way."""
+
+    def truncate(self, lengths: Tensor) -> None:
+        """Forget all but the first lengths[i] tokens of each row."""
+
+    def insert(self, row: int, other: Self) -> None:
+        """Put the only row of `other` into slot `row`."""
+
+    def free(self, row: int) -> None:
+        """Empty slot `row`."""
+
+
+class KeyValueState:
+    """Keys and values of every layer, left-aligned: the token at position p of a row is in slot p."""
+
+    def __init__(self, shape: tuple[int, int, int, int, int], *, dtype: torch.dtype, device: torch.device) -> None:
+        """`shape` is (layers, rows, key/value heads, longest text, width of a head)."""
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.lengths = torch.zeros(shape[1], dtype=torch.long, device=device)
+        self.memory: list[tuple[Tensor, Tensor]] = []  # cross-attention: projected once, (B, G, S, K) per layer
+        self.memory_valid: Tensor | None = None  # (B, S)
+        self._equal: int | None = 0  # the length of every row, while they agree: slices instead of scatters
+        self._slots: Tensor | slice = slice(0, 0)
+        self._rows: Tensor | None = None
+        self._valid: Tensor | None = None
+        self.end = 0
+
+    @property
+    def capacity(self) -> int:
+        return self.keys.size(3)
+
+    def open(self, n_tokens: int, valid: Tensor | None = None) -> tuple[Tensor, Mask]:
+        """Reserve slots for `n_tokens` new tokens a row; their positions (B or 1, T) and the mask to attend with."""
+        if valid is None and self._equal is not None:
+            start, self.end = self._equal, self._equal + n_tokens
+            self._slots, self._rows, self._valid = slice(start, self.end), None, None
+            positions = torch.arange(start, self.end, device=self.lengths.device)[None]
+        else:
+            steps = torch.ones(len(self.lengths), n_tokens, device=self.lengths.device, dtype=torch.long)
+            steps = steps if valid is None else valid.long()
+            positions = (self.lengths[:, None] + steps.cumsum(-1) - 1).clamp(min=0)  # (B, T)
+            self.end = int((self.lengths + steps.sum(-1)).max())
+            self._rows, columns = steps.nonzero(as_tuple=True)
+            self._slots, self._valid = positions[self._rows, columns], columns
+        if self.end > self.capacity:
+            raise UserError(
+                f"the text grows to {self.end} tokens, the decoding state holds {self.capacity}",
+                "ask for fewer new tokens, shorten the prompt, or make the state longer",
+            )
+        self._steps = n_tokens if valid is None else valid.sum(-1)
+        return positions, self._mask(positions, n_tokens)
+
+    def _mask(self, positions: Tensor, n_tokens: int) -> Mask:
+        if self._rows is None and n_tokens == 1:
+            return Mask()  # one query after all its keys: nothing to close
+        if self._rows is None and self._equal == 0:
+            return Mask(causal=True)
+        return Mask(causal=True, positions=positions)
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write one layer's new keys and values (B, G, T, K) and return all of them, up to the longest row."""
+        for store, new in ((self.keys[layer], k), (self.values[layer], v)):
+            if self._rows is None:
+                store[:, :, self._slots] = new
+            else:
+                store[self._rows, :, self._slots] = new[self._rows, :, self._valid]
+        return self.keys[layer, :, :, : self.end], self.values[layer, :, :, : self.end]
+
+    def close(self) -> None:
+        """All layers have appended: the new tokens now count."""
+        self.lengths = self.lengths + self._steps
+        self._equal = self.end if self._rows is None else None
+
+    def reorder(self, index: Tensor) -> None:
+        self.keys, self.values = self.keys[:, index], self.values[:, index]
+        self.memory = [(k[index], v[index]) for k, v in self.memory]
+        self.memory_valid = None if self.memory_valid is None else self.memory_valid[index]
+        self._set_lengths(self.lengths[index])
+
+    def truncate(self, lengths: Tensor) -> None:
+        lengths = torch.minimum(self.lengths, lengths)
+        gone = torch.arange(self.capacity, device=lengths.device) >= lengths[:, None]  # (B, S)
+        for store in (self.keys, self.values):
+            store.masked_fill_(gone[None, :, None, :, None], 0.0)
+        self._set_lengths(lengths)
+
+    def insert(self, row: int, other: Self) -> None:
+        used = int(other.lengths[0])
+        if used > self.capacity:
+            raise UserError(f"a text of {used} tokens does not fit a decoding state of {self.capacity}")
+        self.free(row)
+        self.keys[:, row, :, :used] = other.keys[:, 0, :, :used]
+        self.values[:, row, :, :used] = other.values[:, 0, :, :used]
+        self._insert_memory(row, other)
+        lengths = self.lengths.clone()
+        lengths[row] = used
+        self._set_lengths(lengths)
+
+    def _insert_memory(self, row: int, other: Self) -> None:
+        if not other.memory:
+            return
+        needed, rows = other.memory[0][0].size(2), len(self.lengths)
+        if not self.memory:
+            self.memory = [(k.new_zeros(rows, *k.shape[1:]), v.new_zeros(rows, *v.shape[1:])) for k, v in other.memory]
+            self.memory_valid = torch.zeros(rows, needed, dtype=torch.bool, device=self.lengths.device)
+        width = self.memory[0][0].size(2)
+        if self.memory_valid is None:
+            self.memory_valid = torch.ones(rows, width, dtype=torch.bool, device=self.lengths.device)
+        if needed > width:
+            more = needed - width
+            pad = torch.nn.functional.pad
+            self.memory = [(pad(k, (0, 0, 0, more)), pad(v, (0, 0, 0, more))) for k, v in self.memory]
+            self.memory_valid = pad(self.memory_valid, (0, more))
+        for (k, v), (new_k, new_v) in zip(self.memory, other.memory, strict=True):
+            k[row].zero_()[:, :needed] = new_k[0]
+            v[row].zero_()[:, :needed] = new_v[0]
+        self.memory_valid[row] = False
+        self.memory_valid[row, :needed] = True if other.memory_valid is None else other.memory_valid[0]
+
+    def free(self, row: int) -> None:
+        self.keys[:, row] = 0.0
+        self.values[:, row] = 0.0
+        lengths = self.lengths.clone()
+        lengths[row] = 0
+        self._set_lengths(lengths)
+
+    def _set_lengths(self, lengths: Tensor) -> None:
+        self.lengths = lengths
+        agree = lengths.numel() > 0 and bool((lengths == lengths[0]).all())
+        self._equal = int(lengths[0]) if agree else None

@@ -1,0 +1,92 @@
+"""What all models have in common: a named output, a configuration, sizes."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.config import require
+from regard.layers.choices import StackConfig
+from regard.layers.state import DecodingState
+
+S = TypeVar("S", bound=DecodingState)
+
+
+@dataclass
+class Output:
+    """What a model returns; `logits` are those of its first head."""
+
+    logits: Tensor
+    hidden: Tensor
+    "(B, T, D) the last layer."
+    pooled: Tensor | None = None
+    "(B, D) one vector for the whole input, where the model makes one."
+    heads: dict[str, Tensor] = field(default_factory=dict)
+    "Logits by the name of the head, where there are several."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """What is not architecture: the layout on disk, the vocabulary and its special tokens, the labels."""
+
+    layout: str
+    "Hugging Face's name of the layout that the model is saved in (`model_type`)."
+    vocab_size: int = 32_000
+    pad_id: int | None = None
+    bos_id: int | None = None
+    eos_ids: tuple[int, ...] = ()
+    "Any of these ends a text."
+    start_id: int | None = None
+    "What an encoder-decoder's output starts with."
+    labels: tuple[str, ...] = ()
+    "Names of the classes, for heads that classify."
+
+    def filled(self) -> dict[str, Any]:
+        """All fields, with what the absent ones stand for."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig(StackConfig, ModelConfig):
+    """A stack that reads or writes tokens."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(0 < self.vocab_size <= 2**31, f"vocab_size is {self.vocab_size}", "expected a positive number")
+
+
+class Decodes(Protocol[S]):
+    """A model that writes token by token: all that `regard.decoding` asks for."""
+
+    def step(self, ids: Tensor, state: S, valid: Tensor | None = None) -> Tensor:
+        """Append ids (B, T) to the state; scores (B, V) of the token that follows each row's last real one."""
+
+
+class Model(nn.Module):
+    """A torch module that knows its configuration."""
+
+    config: Any
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, scheme: Literal["normal", "xavier"] = "normal", std: float = 0.02) -> None:
+    """Fresh weights: `normal` as in BERT and GPT-2, `xavier` as in 2017 (embeddings then have deviation D^-0.5)."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            if scheme == "xavier":
+                nn.init.xavier_uniform_(module.weight)
+            else:
+                nn.init.normal_(module.weight, std=std)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=std if scheme == "normal" else module.embedding_dim**-0.5)

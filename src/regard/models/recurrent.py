@@ -1,0 +1,5 @@
+PRESETS: dict = {}
+
+
+def build(config):
+    raise NotImplementedError

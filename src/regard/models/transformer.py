@@ -1,0 +1,173 @@
+"""The Transformer (Vaswani et al. 2017): an encoder reads, a decoder writes and looks back at what was read.
+
+BART, Marian and Pegasus are configurations of this wiring, and so is T5 (t5.py).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from torch import Tensor
+
+from regard.config import require
+from regard.layers.choices import StackConfig
+from regard.layers.decoder import Decoder
+from regard.layers.encoder import Encoder
+from regard.layers.head import Unembed, pool
+from regard.layers.state import KeyValueState
+from regard.models.base import Model, Output, TextConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(TextConfig):
+    layout: str = "marian"
+    vocab_size: int = 37_000
+    pad_id: int | None = 36_999
+    eos_ids: tuple[int, ...] = (0,)
+    start_id: int | None = 36_999
+    embed_scale: bool = True
+    dropout: float = 0.1
+    n_decoder_layers: int | None = None
+    "Blocks of the decoder; as many as the encoder's when absent."
+    n_decoder_heads: int | None = None
+    "Heads of the decoder; as many as the encoder's when absent."
+    d_decoder_ff: int | None = None
+    "Inner feed-forward width of the decoder; the encoder's when absent."
+    target_vocab_size: int | None = None
+    "Words of the decoder; the encoder's when absent."
+    tie: Literal["all", "target", "sides", "none"] = "all"
+    "Who shares a table: both sides and the output, target and output, both sides without the output, or nobody."
+    logit_bias: bool = True
+    "Whether every word has a bias of its own in the output."
+    logit_scale: float = 1.0
+    "Multiplies the last vectors before the output; T5 uses d_model^-0.5 when tied."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shared = self.tie in ("all", "sides")
+        require(
+            not shared or self.target_vocab_size in (None, self.vocab_size),
+            f"both sides share one table, but vocab_size is {self.vocab_size} and target_vocab_size "
+            f"{self.target_vocab_size}",
+        )
+        assert self.decoder  # its own sizes are checked too
+
+    @property
+    def decoder(self) -> StackConfig:
+        """The decoder's stack: the encoder's with its own depth, heads and width."""
+        names = StackConfig.__dataclass_fields__
+        own = {"n_layers": self.n_decoder_layers, "n_heads": self.n_decoder_heads, "d_ff": self.d_decoder_ff}
+        return replace(
+            StackConfig(**{name: getattr(self, name) for name in names}),
+            **{name: value for name, value in own.items() if value is not None},
+        )
+
+    @property
+    def out_size(self) -> int:
+        return self.target_vocab_size or self.vocab_size
+
+    def filled(self) -> dict[str, Any]:
+        return super().filled() | {
+            "n_decoder_layers": self.decoder.n_layers,
+            "n_decoder_heads": self.decoder.n_heads,
+            "d_decoder_ff": self.decoder.d_ff,
+            "target_vocab_size": self.out_size,
+        }
+
+
+class Transformer(Model):
+    config: TransformerConfig
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config, config.vocab_size)
+        self.decoder = Decoder(config.decoder, config.out_size, cross=True, tied=config.tie in ("all", "sides"))
+        self.unembed = Unembed(
+            config.d_model,
+            config.out_size,
+            tied=config.tie in ("all", "target"),
+            bias=config.logit_bias,
+            scale=config.logit_scale,
+        )
+
+    @property
+    def target_table(self) -> Tensor:
+        """The token table of the decoder, whoever owns it."""
+        token = self.decoder.embed.token or self.encoder.embed.token
+        assert token is not None
+        return token.weight
+
+    def forward(
+        self, src: Tensor, tgt: Tensor, src_valid: Tensor | None = None, tgt_valid: Tensor | None = None
+    ) -> Output:
+        """Ids `src` (B, S) and `tgt` (B, T), the latter starting with `start_id`; logits (B, T, V)."""
+        memory = self.encode(src, src_valid)
+        hidden = self.decoder(tgt, tgt_valid, memory=memory, memory_valid=src_valid, table=self.target_table)
+        return Output(self.unembed(hidden, self.target_table), hidden)
+
+    def encode(self, src: Tensor, valid: Tensor | None = None) -> Tensor:
+        return self.encoder(src, valid)  # (B, S, D)
+
+    def new_state(self, memory: Tensor, valid: Tensor | None, max_len: int) -> KeyValueState:
+        return self.decoder.new_state(len(memory), max_len, memory=memory, memory_valid=valid)
+
+    def step(self, ids: Tensor, state: KeyValueState, valid: Tensor | None = None) -> Tensor:
+        """Append ids (B, T) to the state; scores (B, V) of the token after each row's last real one."""
+        hidden = self.decoder.advance(ids, state, valid, table=self.target_table)
+        return self.unembed(pool(hidden, valid, "last"), self.target_table)
+
+
+_BASE = TransformerConfig()
+_PEGASUS = replace(
+    _BASE, layout="pegasus", norm_order="pre", final_norm=True, position="sinusoidal_halves", activation="gelu"
+)
+
+PRESETS: dict[str, TransformerConfig] = {
+    "transformer-small": replace(
+        _BASE,
+        vocab_size=8_000,
+        pad_id=7_999,
+        start_id=7_999,
+        d_model=256,
+        n_heads=4,
+        d_ff=1024,
+        n_layers=5,
+        n_decoder_layers=3,
+    ),  # fmt: skip
+    "transformer-base": _BASE,
+    "transformer-big": replace(_BASE, d_model=1024, n_heads=16, d_ff=4096, dropout=0.3),
+    "marian-base": replace(
+        _BASE, vocab_size=58_101, pad_id=58_100, start_id=58_100, activation="silu", position="sinusoidal_halves"
+    ),
+    "pegasus-large": replace(
+        _PEGASUS,
+        vocab_size=96_103,
+        pad_id=0,
+        start_id=0,
+        eos_ids=(1,),
+        d_model=1024,
+        n_heads=16,
+        d_ff=4096,
+        n_layers=16,
+        max_len=1024,
+        activation="relu",
+    ),  # fmt: skip
+    "bart-base": replace(
+        _BASE,
+        layout="bart",
+        vocab_size=50_265,
+        pad_id=1,
+        bos_id=0,
+        start_id=2,
+        eos_ids=(2,),
+        d_model=768,
+        n_heads=12,
+        d_ff=3072,
+        max_len=1024,
+        activation="gelu",
+        position="learned",
+        position_offset=2,
+        embed_norm=True,
+        embed_scale=False,
+    ),  # fmt: skip
+}

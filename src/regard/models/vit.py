@@ -1,0 +1,100 @@
+"""ViT (Dosovitskiy et al. 2020) and DeiT (Touvron et al. 2021): an encoder over the patches of an image."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from torch import Tensor, nn
+
+from regard.config import require
+from regard.errors import UserError
+from regard.layers.choices import StackConfig
+from regard.layers.embedding import PatchEmbedding
+from regard.layers.encoder import Stack
+from regard.layers.feedforward import Activation
+from regard.layers.head import Pooler
+from regard.layers.mask import Mask, positions_of
+from regard.layers.residual import NormOrder
+from regard.models.base import Model, ModelConfig, Output
+
+
+@dataclass(frozen=True, kw_only=True)
+class VitConfig(StackConfig, ModelConfig):
+    layout: str = "vit"
+    vocab_size: int = 0
+    image_size: tuple[int, int] = (224, 224)
+    "Height and width of the images in pixels."
+    patch_size: int = 16
+    "Side of a square patch in pixels."
+    channels: int = 3
+    d_model: int = 768
+    n_heads: int = 12
+    d_ff: int = 3072
+    n_layers: int = 12
+    activation: Activation = "gelu"
+    norm_order: NormOrder = "pre"
+    norm_eps: float = 1e-12
+    final_norm: bool = True
+    position: Literal["none"] = "none"
+    "Patch positions are learned with the patch embedding."
+    distil: bool = False
+    "Whether a second leading token learns from a teacher."
+    pooler: Activation | None = None
+    "Activation of the layer over the class token; no such layer when absent."
+    head: Literal["classify", "teacher", "none"] = "classify"
+    "One classifier, two averaged ones (class and distillation token), or bare vectors."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        height, width = self.image_size
+        require(
+            0 < self.patch_size <= min(height, width) and max(height, width) <= 2**16,
+            f"patches of {self.patch_size} do not fit an image of {height} x {width}",
+        )
+        require(self.distil or self.head != "teacher", "a teacher's head needs the distillation token")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        return self.image_size[0] // self.patch_size, self.image_size[1] // self.patch_size
+
+
+class Vit(Model):
+    config: VitConfig
+
+    def __init__(self, config: VitConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = PatchEmbedding(config, config.grid, config.patch_size, config.channels, distil=config.distil)
+        self.encoder = Stack(config, causal=False)
+        self.pooler = Pooler(config.d_model, config.pooler) if config.pooler else None
+        n_labels, has_head = len(config.labels), config.head != "none"
+        self.classify = nn.Linear(config.d_model, n_labels) if has_head else None
+        self.classify_distil = nn.Linear(config.d_model, n_labels) if config.head == "teacher" else None
+
+    def forward(self, pixels: Tensor) -> Output:
+        """`pixels` (B, channels, height, width)."""
+        expected = (self.config.channels, *self.config.image_size)
+        if tuple(pixels.shape[1:]) != expected:
+            raise UserError(f"the image has shape {tuple(pixels.shape[1:])}", f"the model takes {expected}")
+        x = self.embed(pixels)
+        mask = Mask(window=self.config.window, grid=self.config.grid, n_global=self.embed.n_leading)
+        hidden = self.encoder.run(x, positions_of(None, x.size(1), x.device), mask)
+        pooled = None if self.pooler is None else self.pooler(hidden)
+        if self.classify is None:
+            return Output(hidden, hidden, pooled)
+        heads = {"classify": self.classify(hidden[:, 0])}
+        if self.classify_distil is None:
+            return Output(heads["classify"], hidden, pooled)
+        heads["distil"] = self.classify_distil(hidden[:, 1])
+        return Output((heads["classify"] + heads["distil"]) / 2, hidden, pooled, heads)
+
+
+_BASE = VitConfig(labels=tuple(f"class {i}" for i in range(1000)))
+
+PRESETS: dict[str, VitConfig] = {
+    "vit-tiny": replace(_BASE, d_model=192, n_heads=3, d_ff=768),
+    "vit-small": replace(_BASE, d_model=384, n_heads=6, d_ff=1536),
+    "vit-base": _BASE,
+    "vit-large": replace(_BASE, d_model=1024, n_heads=16, d_ff=4096, n_layers=24),
+    "deit-tiny": replace(_BASE, layout="deit", d_model=192, n_heads=3, d_ff=768, distil=True, head="teacher"),
+    "deit-base": replace(_BASE, layout="deit", distil=True, head="teacher"),
+}

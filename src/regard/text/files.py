@@ -1,0 +1,97 @@
+"""Reading small files under a limit, JSON strictly; writing them all at once or not at all."""
+
+import contextlib
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError
+
+MIB = 1 << 20
+MAX_SETTINGS = 16 * MIB
+"Largest accepted settings file (special tokens, added tokens, configuration)."
+MAX_VOCABULARY = 256 * MIB
+"Largest accepted vocabulary; the biggest in use, of 260,000 tokens, take about 35 MB."
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """The whole file, which must be a regular one of at most `limit` bytes."""
+    try:
+        if not path.is_file():
+            raise UserError(f"{path} is not a file")
+        with path.open("rb") as file:
+            data = file.read(limit + 1)  # never trust a size asked for before the reading
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    if len(data) > limit:
+        raise UserError(
+            f"{path} is larger than the {limit // MIB} MiB allowed for it", "is it the right file?"
+        )
+    return data
+
+
+def read_text(path: Path, limit: int) -> str:
+    """UTF-8 text, with or without the byte order mark that Windows editors put first."""
+    try:
+        return read_bytes(path, limit).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: byte {error.start}", "save it as UTF-8") from error
+
+
+def read_json(path: Path, limit: int = MAX_SETTINGS) -> Any:
+    """Parsed JSON; duplicate keys, NaN and endless nesting are refused rather than guessed at."""
+    return parse_json(read_text(path, limit), str(path))
+
+
+def read_json_object(path: Path, limit: int = MAX_SETTINGS) -> dict[str, Any]:
+    value = read_json(path, limit)
+    if not isinstance(value, dict):
+        raise UserError(f"{path} holds a JSON {type(value).__name__}, expected an object {{...}}")
+    return value
+
+
+def parse_json(text: str, name: str) -> Any:
+    """`name` stands for the text in error messages."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=refuse)
+    except RecursionError:
+        raise UserError(f"{name} is nested too deeply to be a real file") from None
+    except ValueError as error:
+        raise UserError(f"{name} is not valid JSON: {error}", "it may be cut short; get it again") from error
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"key {twice!r} appears twice")
+    return found
+
+
+def write_json(path: Path, value: object) -> None:
+    write_bytes(path, (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Readers see the old file or the whole new one, also after a power cut."""
+    # Not tempfile: its files are readable by the owner alone, and the rename would keep that.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

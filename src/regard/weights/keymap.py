@@ -1,0 +1,87 @@
+"""Tensor names, theirs and ours, as one table that is read in both directions.
+
+    KeyMap({"bert.encoder.layer.{}.attention.self.query": "encoder.blocks.{}.attn.q"})
+
+`{}` stands for one number, `.weight` and `.bias` follow by themselves. Where a file stores a tensor otherwise
+than we do, the right-hand side is an `Edit`, which knows the way there and back.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Our tensors `ours`, made out of one of theirs by `split`; `join` makes theirs out of ours."""
+
+    ours: tuple[str, ...]
+    split: Callable[[Tensor], tuple[Tensor, ...]] = lambda tensor: (tensor,)
+    join: Callable[[list[Tensor]], Tensor] = lambda tensors: tensors[0]
+
+
+def transposed(*ours: str) -> Edit:
+    """Stored (in, out), as GPT-2 does; several names are stored side by side."""
+    return Edit(
+        ours,
+        lambda tensor: tuple(part.contiguous() for part in _turn(tensor).chunk(len(ours))),
+        lambda tensors: _turn(torch.cat(tensors)).contiguous(),
+    )
+
+
+def _turn(tensor: Tensor) -> Tensor:
+    return tensor.mT if tensor.dim() == 2 else tensor
+
+
+def unsqueezed(ours: str) -> Edit:
+    """Stored with a leading axis of one."""
+    return Edit((ours,), lambda tensor: (tensor[0],), lambda tensors: tensors[0][None])
+
+
+@dataclass(frozen=True)
+class Source:
+    """One tensor of theirs and the tensors of ours that come out of it."""
+
+    theirs: str
+    ours: tuple[str, ...]
+    edit: Edit
+
+
+class KeyMap:
+    def __init__(self, table: Mapping[str, str | Edit], *, prefix: str = "") -> None:
+        """`prefix` is what a file that holds a bare model leaves out."""
+        self.prefix = prefix
+        self.rules = [(theirs, value if isinstance(value, Edit) else Edit((value,))) for theirs, value in table.items()]
+        self._ours = [[pattern_of(name) for name in edit.ours] for _, edit in self.rules]
+
+    def sources(self, ours: Iterable[str], *, bare: bool = False) -> list[Source]:
+        """Which of their tensors hold these tensors of ours. A name that no rule knows is our mistake."""
+        found: dict[str, Source] = {}
+        for name in ours:
+            source = self._source_of(name, bare)
+            assert source is not None, f"no rule for our tensor {name}"
+            found[source.theirs] = source
+        return list(found.values())
+
+    def _source_of(self, name: str, bare: bool) -> Source | None:
+        for (theirs, edit), patterns in zip(self.rules, self._ours, strict=True):
+            for pattern in patterns:
+                if match := pattern.fullmatch(name):
+                    numbers, suffix = match.groups()[:-1], match.groups()[-1] or ""
+                    fill = [template.format(*numbers) + suffix for template in (theirs, *edit.ours)]
+                    return Source(self.stripped(fill[0]) if bare else fill[0], tuple(fill[1:]), edit)
+        return None
+
+    def stripped(self, name: str) -> str:
+        return name.removeprefix(f"{self.prefix}.") if self.prefix else name
+
+    def is_bare(self, names: Iterable[str]) -> bool:
+        return bool(self.prefix) and not any(name.startswith(f"{self.prefix}.") for name in names)
+
+
+def pattern_of(template: str) -> re.Pattern[str]:
+    whole = re.escape(template).replace(re.escape("{}"), r"(\d{1,4})")
+    return re.compile(whole + r"(\.weight|\.bias)?")

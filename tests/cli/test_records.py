@@ -1,0 +1,55 @@
+"""Texts come from the arguments or from stdin, in order and unharmed."""
+
+import io
+import sys
+
+import pytest
+
+from regard.cli.records import decode_lines, records
+from regard.errors import UserError
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
+
+
+@pytest.mark.usefixtures("stdin")
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ((), ["one", "two"]),
+        (("-",), ["one", "two"]),
+        (("a", "b"), ["a", "b"]),
+        (("a", "-", "b"), ["a", "one", "two", "b"]),
+    ],
+)
+def test_no_argument_or_a_dash_reads_stdin(texts: tuple[str, ...], expected: list[str]) -> None:
+    assert list(records(texts)) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", []),
+        (b"no newline", ["no newline"]),
+        (b"dos\r\nunix\n", ["dos", "unix"]),
+        (b"\n\nx\n", ["", "", "x"]),
+        (b"\xef\xbb\xbfmarked\n", ["marked"]),
+        ("one\u2028record\x0bonly\x85\n".encode(), ["one\u2028record\x0bonly\x85"]),
+    ],
+)
+def test_only_a_newline_ends_a_record(data: bytes, expected: list[str]) -> None:
+    assert list(decode_lines(io.BytesIO(data), "stdin")) == expected
+
+
+def test_bytes_that_are_not_utf8_are_named_by_line_and_place() -> None:
+    with pytest.raises(UserError, match="stdin, line 2: not UTF-8 at byte 4") as caught:
+        list(decode_lines(io.BytesIO(b"fine\ncaf\xe9\n"), "stdin"))
+    assert "iconv" in caught.value.hint
+
+
+def test_a_closed_stdin_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match="stdin is closed"):
+        list(records(()))
