@@ -151,18 +151,22 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def read_json(path: Path, *, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
     """A JSON object from a file that may be hostile: size bounded, no duplicate key, no deep nesting."""
+    data = read_json_value(path, limit=limit)
+    if not isinstance(data, dict):
+        raise UserError(f"{path} holds a {type(data).__name__}", "expected a JSON object")
+    return data
+
+
+def read_json_value(path: Path, *, limit: int = MAX_JSON_BYTES) -> Any:
     try:
         size = path.stat().st_size
         if size > limit:
             raise UserError(f"{path} has {size:,} bytes", f"a file of this kind has at most {limit:,}")
-        data = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_no_duplicates)
+        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_no_duplicates)
     except UserError as error:
         raise UserError(f"{path}: {error.message}", error.hint) from error
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: {error}", "expected a readable JSON file in UTF-8") from error
-    if not isinstance(data, dict):
-        raise UserError(f"{path} holds a {type(data).__name__}", "expected a JSON object")
-    return data
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

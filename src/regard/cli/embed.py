@@ -1,8 +1,15 @@
 """`regard embed`: sentences in, vectors out."""
 
+import json
+from collections.abc import Iterator
+from itertools import islice
+
 import click
 
-from regard.errors import UserError
+from regard.cli.records import records
+
+CHUNK = 512
+"Lines read before the first vector comes out: enough to sort by length, few enough for a pipe."
 
 EXAMPLES = """\b
 Examples:
@@ -19,4 +26,15 @@ def command(texts: tuple[str, ...], model: str | None) -> None:
 
     With no TEXTS, or for `-`, reads stdin, one text a line.
     """
-    raise UserError("`regard embed` is not ready yet")
+    from regard.tasks.embedder import Embedder
+    from regard.tasks.load import load_task
+
+    embed = load_task(model, Embedder)
+    for chunk in chunks(records(texts)):
+        for vector in embed(chunk):
+            click.echo(json.dumps([round(float(x), 7) for x in vector]))
+
+
+def chunks(lines: Iterator[str]) -> Iterator[list[str]]:
+    while chunk := list(islice(lines, CHUNK)):
+        yield chunk

@@ -2,12 +2,12 @@
 
 import click
 
-from regard.errors import UserError
+from regard.cli.records import records
 
 EXAMPLES = """\b
 Examples:
   regard generate "What is the capital of France?"
-  regard generate --model path/to/model --max-new 50 "Once upon a time"
+  regard generate --raw --model path/to/model --max-new 50 "Once upon a time"
 """
 
 
@@ -15,9 +15,18 @@ Examples:
 @click.argument("prompts", nargs=-1)
 @click.option("--model", help="A directory, a .gguf file or hf:owner/name; by default an installed one.")
 @click.option("--max-new", type=click.IntRange(min=1), default=100, show_default=True, help="Tokens to add.")
-def command(prompts: tuple[str, ...], model: str | None, max_new: int) -> None:
-    """Answer or continue each prompt, in order.
+@click.option("--raw", is_flag=True, help="Continue the text as it stands, without the model's chat template.")
+def command(prompts: tuple[str, ...], model: str | None, max_new: int, raw: bool) -> None:
+    """Answer or continue each prompt, in order, as the words come.
 
     With no PROMPTS, or for `-`, reads stdin, one prompt a line.
     """
-    raise UserError("`regard generate` is not ready yet")
+    from regard.tasks.generator import Generator
+    from regard.tasks.load import load_task
+
+    generate = load_task(model, Generator)
+    for prompt in records(prompts):
+        chat = not raw and generate.tokenizer.chat_template is not None
+        for piece in generate.stream([{"role": "user", "content": prompt}] if chat else prompt, limit=max_new):
+            click.echo(piece, nl=False)
+        click.echo()

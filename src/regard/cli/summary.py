@@ -1,12 +1,17 @@
 """`regard summary`: a model's parts, size, memory and cost."""
 
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from regard.errors import UserError
+if TYPE_CHECKING:
+    from regard.inspection.summary import Summary
 
 EXAMPLES = """\b
 Examples:
-  regard summary gpt2
+  regard summary gpt3
   regard summary path/to/model
   regard summary model.gguf --json
 """
@@ -18,6 +23,46 @@ Examples:
 def command(model: str, as_json: bool) -> None:
     """Show a model's parameters by part, its memory and its cost per token.
 
-    MODEL is a directory, a .gguf file, hf:owner/name or a preset (`regard list presets`).
+    MODEL is a directory, a .gguf file, hf:owner/name or a preset (`regard list presets`). No weight is read.
     """
-    raise UserError("`regard summary` is not ready yet")
+    from regard.errors import UserError, pick
+    from regard.inspection.summary import summarise
+    from regard.models.registry import PRESETS, build_preset
+    from regard.weights.store import load_model
+
+    if model in PRESETS:
+        built = build_preset(model, device="meta")
+    elif model.startswith("hf:") or Path(model).expanduser().exists():
+        built = load_model(model, device="meta")
+    else:
+        try:
+            pick(model, PRESETS, "model", listing="regard list presets")
+        except UserError as error:
+            raise UserError(f"'{model}' is neither a path nor a preset", error.hint) from error
+    summary = summarise(built)
+    click.echo(json.dumps({"model": model, **summary.to_dict()}) if as_json else describe(model, summary))
+
+
+def describe(model: str, summary: "Summary") -> str:
+    from regard.inspection.summary import human
+
+    rows = [f"{model}: {summary.family}, {human(summary.n_parameters)} parameters ({summary.n_parameters:,})", ""]
+    for part, count in summary.parts.items():
+        rows.append(f"  {part:16} {count:>16,}  {bar(count / summary.n_parameters)}")
+    sizes = ", ".join(f"{human(size, 'B')} as {name}" for name, size in summary.bytes_by_precision.items())
+    rows += ["", f"  memory    {sizes}; {human(summary.training_bytes, 'B')} to train with Adam"]
+    rows.append(
+        f"  work      {human(summary.flops_per_token, 'FLOP')} a token, and "
+        f"{human(summary.attention_flops_per_token, 'FLOP')} for each token of context"
+    )
+    if summary.memory_here is not None:
+        here = human(summary.memory_here, "B")
+        needs = human(summary.bytes_by_precision["float32"], "B")
+        verdict = f"fits in the {here} here" if summary.fits else f"needs {needs}: would not fit here ({here})"
+        rows.append(f"  here      {verdict}")
+    rows += ["", "  " + ", ".join(f"{name} {value}" for name, value in summary.choices.items())]
+    return "\n".join(rows)
+
+
+def bar(share: float, width: int = 24) -> str:
+    return f"{'█' * round(share * width):{width}} {share:6.1%}"

@@ -80,28 +80,22 @@ class Recurrence(nn.Module):
         )
         self.start = nn.Parameter(torch.zeros(self.shape)) if learnt_start else None
 
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.layers.weight_hh_l0.dtype
-
     def first(self, batch: int) -> Tensor:
         """The carry before the first token: learnt, or zero."""
-        start = self.layers.weight_hh_l0.new_zeros(self.shape) if self.start is None else self.start
+        start = self.layers.all_weights[0][0].new_zeros(self.shape) if self.start is None else self.start
         return start.expand(batch, -1, -1, -1)
 
     def forward(self, x: Tensor, carry: Tensor | None = None, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The outputs, zero at padding, and the carry after each row's last real token (B, P, L, D)."""
         carry = self.first(len(x)) if carry is None else carry
         with full_precision():
-            x = x.to(self.dtype)
+            x = x.to(carry.dtype)
             if valid is None or bool(valid.all()):
                 out, last = self.layers(x, self._split(carry))
                 return out, self._join(last)
             lengths = valid.sum(-1)
-            # An empty row reads one zero, which is then forgotten: packing knows no empty rows.
-            packed = pack_padded_sequence(
-                align(x, valid), lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
-            )
+            sizes = lengths.clamp(min=1).cpu()  # packing knows no empty rows: one reads a zero, and forgets it below
+            packed = pack_padded_sequence(align(x, valid), sizes, batch_first=True, enforce_sorted=False)
             out, last = self.layers(packed, self._split(carry))
             out, _ = pad_packed_sequence(out, batch_first=True, total_length=x.size(1))
             last = torch.where((lengths > 0)[:, None, None, None], self._join(last), carry)
@@ -112,7 +106,7 @@ class Recurrence(nn.Module):
         assert self.directions == 1, "who reads both ways needs the whole text"
         after = []
         with full_precision():
-            x = x.to(self.dtype)
+            x = x.to(carry.dtype)
             for layer, weights in enumerate(self.layers.all_weights):
                 parts = carry[:, :, layer].unbind(1)  # (B, D) each
                 parts = self._cell(self.dropout(x) if layer else x, parts, weights)
@@ -120,7 +114,7 @@ class Recurrence(nn.Module):
                 after.append(torch.stack(parts, dim=1))
         return torch.stack(after, dim=2)  # (B, P, L, D)
 
-    def _cell(self, x: Tensor, parts: tuple[Tensor, ...], weights: list[Tensor]) -> tuple[Tensor, ...]:
+    def _cell(self, x: Tensor, parts: tuple[Tensor, ...], weights: list[nn.Parameter]) -> tuple[Tensor, ...]:
         if self.kind == "lstm":
             return torch.lstm_cell(x, parts, *weights)
         cell = torch.gru_cell if self.kind == "gru" else torch.rnn_tanh_cell
@@ -139,7 +133,7 @@ class Recurrence(nn.Module):
 
 
 def full_precision() -> AbstractContextManager[object]:
-    """No automatic bfloat16 on a CPU: measured ten times slower here, and PyTorch's LSTM stops with an error."""
+    """No automatic bfloat16 on a CPU: measured ten times slower, and PyTorch's LSTM stops with an error."""
     return torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext()
 
 
@@ -166,33 +160,21 @@ class Source(NamedTuple):
     "(B, S) True for real tokens."
 
 
-class SourceAttention(nn.Module):
-    """Queries look back at a source; the kinds differ in how they score."""
+class DotAttention(nn.Module):
+    """score(q, k) = q · k (Luong et al. 2015); it has no parameters."""
 
     def keys(self, states: Tensor) -> Tensor:
-        """What of the scores depends on the source alone, computed once for all queries."""
         return states
 
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        raise NotImplementedError
+        return queries @ keys.mT  # (B, T, S)
 
     def forward(self, queries: Tensor, source: Source) -> tuple[Tensor, Tensor]:
-        """Contexts (B, T, D) and weights (B, T, S); both are zero where there is nothing to attend to."""
-        scores, closed = self.scores(queries, source.keys), ~source.valid[:, None]
-        # The lowest finite score, not -inf: a row without any open cell then has no NaN to pass on.
-        weights = scores.masked_fill(closed, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(closed, 0.0)
-        return weights @ source.values.to(weights.dtype), weights
+        return weigh(self.scores(queries, source.keys), source)
 
 
-class DotAttention(SourceAttention):
-    """score(q, k) = q · k (Luong et al. 2015); it has no parameters."""
-
-    def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
-        return queries @ keys.to(queries.dtype).mT  # (B, T, S)
-
-
-class AdditiveAttention(SourceAttention):
-    """score(q, k) = v · tanh(W q + U k) (Bahdanau et al. 2015, A.1.2)."""
+class AdditiveAttention(nn.Module):
+    """score(q, k) = v · tanh(W q + U k) (Bahdanau et al. 2015, A.1.2); U k is computed once for all queries."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -206,77 +188,16 @@ class AdditiveAttention(SourceAttention):
     def scores(self, queries: Tensor, keys: Tensor) -> Tensor:
         return self.v(torch.tanh(self.w(queries)[:, :, None] + keys[:, None])).squeeze(-1)  # (B, T, S)
 
-
-class RecurrentDecoder(nn.Module):
-    """A recurrence that writes and may look back: with additive attention before each token, with dot after it.
-
-    Before: the query is the last state and the context enters the recurrence, so tokens must go one by one. After:
-    the query is the new state, so a whole text is attended at once. Either way the output is tanh(W [context; h]).
-    """
-
-    def __init__(
-        self,
-        kind: CellKind,
-        d_in: int,
-        d_model: int,
-        n_layers: int,
-        *,
-        attention: AttentionKind = "none",
-        dropout: float = 0.0,
-        learnt_start: bool = False,
-    ) -> None:
-        super().__init__()
-        self.before = attention == "additive"
-        d_in = d_in + d_model if self.before else d_in
-        self.recurrence = Recurrence(kind, d_in, d_model, n_layers, dropout=dropout, learnt_start=learnt_start)
-        looks = {"none": SourceAttention, "dot": DotAttention, "additive": AdditiveAttention}
-        self.attention = looks[attention](d_model)
-        self.combine = None if attention == "none" else nn.Linear(2 * d_model, d_model)
-
-    def look_at(self, states: Tensor, valid: Tensor | None = None) -> Source:
-        """An encoder's states (B, S, D) as a source, keys projected."""
-        valid = torch.ones_like(states[..., 0], dtype=torch.bool) if valid is None else valid
-        return Source(states, self.attention.keys(states), valid)
-
-    def forward(self, x: Tensor, carry: Tensor, source: Source, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """All tokens (B, T, d_in) at once, as in training: outputs (B, T, D) and weights (B, T, S)."""
-        if self.before:
-            return self._one_by_one(x, carry, source, valid)
-        h, _ = self.recurrence(x, carry, valid)
-        context, weights = self.attention(h, source)
-        return self._mix(context, h), weights
-
-    def _one_by_one(self, x: Tensor, carry: Tensor, source: Source, valid: Tensor | None) -> tuple[Tensor, Tensor]:
-        seen = []
-        with full_precision():
-            for token in (x if valid is None else align(x, valid)).unbind(1):
-                carry, context, weights = self._advance(token, carry, source)
-                seen.append((context, top(carry), weights))
-        context, h, weights = (torch.cat(each, dim=1) for each in zip(*seen, strict=True))
-        out = self._mix(context, h)
-        return (out, weights) if valid is None else (realign(out, valid), realign(weights, valid))
-
-    def _advance(self, x: Tensor, carry: Tensor, source: Source) -> tuple[Tensor, Tensor, Tensor]:
-        """One token (B, d_in): the new carry, the context (B, 1, D) and its weights (B, 1, S)."""
-        if self.before:
-            context, weights = self.attention(top(carry), source)
-            return self.recurrence.step(torch.cat([x, context[:, 0]], dim=-1), carry), context, weights
-        carry = self.recurrence.step(x, carry)
-        return carry, *self.attention(top(carry), source)
-
-    def step(self, x: Tensor, state: "RecurrentState", valid: Tensor | None = None) -> Tensor:
-        """One token (B, d_in) after those in `state`, which remembers it: the output (B, D)."""
-        carry, context, _ = self._advance(x, state.carry, state.source)
-        state.append(carry, valid)
-        return self._mix(context, top(carry))[:, 0]
-
-    def _mix(self, context: Tensor, h: Tensor) -> Tensor:
-        return h if self.combine is None else torch.tanh(self.combine(torch.cat([context, h], dim=-1)))
+    def forward(self, queries: Tensor, source: Source) -> tuple[Tensor, Tensor]:
+        return weigh(self.scores(queries, source.keys), source)
 
 
-def top(carry: Tensor) -> Tensor:
-    """The hidden state of the last layer, as a text of one token (B, 1, D)."""
-    return carry[:, 0, -1:]
+def weigh(scores: Tensor, source: Source) -> tuple[Tensor, Tensor]:
+    """Contexts (B, T, D) and weights (B, T, S); both are zero where there is nothing to attend to."""
+    closed = ~source.valid[:, None]
+    # The lowest finite score, not -inf: a row without any open cell then has no NaN to pass on.
+    weights = scores.masked_fill(closed, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(closed, 0.0)
+    return weights @ source.values, weights
 
 
 class RecurrentState:
@@ -285,11 +206,12 @@ class RecurrentState:
     Slot p of a row holds the carry after p tokens; slot 0 is where its text starts, and outlives `free`.
     """
 
-    def __init__(self, start: Tensor, max_len: int, source: Source) -> None:
+    def __init__(self, start: Tensor, max_len: int, source: Source | None = None) -> None:
         self.history = start.new_zeros(len(start), max_len + 1, *start.shape[1:])  # (B, 1 + longest text, P, L, D)
         self.history[:, 0] = start
         self.lengths = torch.zeros(len(start), dtype=torch.long, device=start.device)
-        self.source = source
+        nothing = start.new_zeros(len(start), 0, start.size(-1))  # (B, 0, D)
+        self.source = source or Source(nothing, nothing, nothing[..., 0].bool())
 
     @property
     def capacity(self) -> int:
@@ -299,19 +221,21 @@ class RecurrentState:
     def carry(self) -> Tensor:
         return self.history[torch.arange(len(self.lengths), device=self.lengths.device), self.lengths]
 
-    def append(self, carry: Tensor, valid: Tensor | None = None) -> None:
-        """One token more for each row, or for those of `valid` (B) only."""
-        rows = torch.arange(len(carry), device=carry.device)
-        rows = rows if valid is None else rows[valid]
-        slots = self.lengths[rows] + 1
-        longest = int(slots.max()) if len(slots) else 0
+    def open(self, n_tokens: int, valid: Tensor | None = None) -> None:
+        """See that `n_tokens` more a row, or those of `valid` (B, T), fit, before the first is written."""
+        longest = int((self.lengths + (n_tokens if valid is None else valid.sum(-1))).max())
         if longest > self.capacity:
             raise UserError(
                 f"the text grows to {longest} tokens, the decoding state holds {self.capacity}",
                 "ask for fewer new tokens, shorten the prompt, or make the state longer",
             )
-        self.history[rows, slots] = carry[rows].to(self.history.dtype)
-        self.lengths = self.lengths.index_put((rows,), slots)
+
+    def append(self, carry: Tensor, valid: Tensor | None = None) -> None:
+        """The carry after one more token of each row, or of the rows in `valid` (B)."""
+        rows = torch.arange(len(carry), device=carry.device)
+        rows = rows if valid is None else rows[valid]
+        self.lengths = self.lengths + (1 if valid is None else valid.long())
+        self.history[rows, self.lengths[rows]] = carry[rows].to(self.history.dtype)
 
     def reorder(self, index: Tensor) -> None:
         self.history, self.lengths = self.history[index], self.lengths[index]
@@ -329,7 +253,8 @@ class RecurrentState:
         self.free(row)
         self.history[row, : used + 1] = other.history[0, : used + 1]
         self.lengths[row] = used
-        self.source = Source(*(_replace_row(ours, row, theirs) for ours, theirs in zip(self.source, other.source)))
+        pairs = zip(self.source, other.source, strict=True)
+        self.source = Source(*(_replace_row(ours, row, theirs) for ours, theirs in pairs))
 
     def free(self, row: int) -> None:
         self.history[row, 1:] = 0.0

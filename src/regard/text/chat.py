@@ -8,13 +8,14 @@ are bounded. The language is the one Hugging Face templates are written in: bloc
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jinja2 import Template, TemplateError
 
 from regard.errors import UserError
-from regard.text.chat_sandbox import MAX_SECONDS, Budget, Meter, MeteredEnvironment, TooMuch, budget
+from regard.text.chat_budget import MAX_SECONDS, Budget, TooMuch, budget
+from regard.text.chat_sandbox import Meter, MeteredEnvironment
 
 MAX_TEMPLATE = 128 * 1024
 "Characters in a template; the longest in use have about 20,000."
@@ -35,11 +36,11 @@ def render(
     UserError if the template is wrong, refuses the messages, or wants more than `seconds`.
     """
     values = {f"{role}_token": token for role, token in special.items()}
+    _environment()  # out here, where our own mistakes stay tracebacks
     token = budget.set(Budget(seconds))
     try:
         plain = [
-            {str(key): None if value is None else str(value) for key, value in message.items()}
-            for message in messages
+            {str(key): None if value is None else str(value) for key, value in message.items()} for message in messages
         ]
         budget.get().measure(plain)
         return _compiled(template).render(
@@ -66,12 +67,18 @@ def _hint(error: TemplateError) -> str:
 def _compiled(text: str) -> Template:
     if len(text) > MAX_TEMPLATE:
         raise TooMuch(f"it has {len(text):,} characters, more than {MAX_TEMPLATE:,}")
+    environment = _environment()
+    tree = Meter().visit(environment.parse(text))
+    return Template.from_code(environment, environment.compile(tree), environment.make_globals(None))
+
+
+@cache
+def _environment() -> MeteredEnvironment:
     environment = MeteredEnvironment()
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
-    tree = Meter().visit(environment.parse(text))
-    return Template.from_code(environment, environment.compile(tree), environment.make_globals(None))
+    return environment
 
 
 def _tojson(
@@ -85,9 +92,7 @@ def _tojson(
     if indent is not None and not 0 <= int(indent) <= 16:
         raise TooMuch(f"an indent of {indent}")
     budget.get().measure(value)
-    text = json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+    text = json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
     return str(budget.get().measure(text))
 
 

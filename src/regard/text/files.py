@@ -26,9 +26,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
     if len(data) > limit:
-        raise UserError(
-            f"{path} is larger than the {limit // MIB} MiB allowed for it", "is it the right file?"
-        )
+        raise UserError(f"{path} is larger than the {limit // MIB} MiB allowed for it", "is it the right file?")
     return data
 
 

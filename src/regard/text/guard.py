@@ -29,9 +29,7 @@ def guarded(action: str, hint: str = "") -> Iterator[None]:
         # and asyncio's CancelledError are BaseExceptions too and are not ours to stop.
         if type(error).__name__ != "PanicException":
             raise
-        raise UserError(
-            f"{action} failed: the tokenizer library broke down: {_reason(error)}", hint
-        ) from None
+        raise UserError(f"{action} failed: the tokenizer library broke down: {_reason(error)}", hint) from None
 
 
 def _reason(error: BaseException) -> str:

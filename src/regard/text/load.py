@@ -60,7 +60,5 @@ def _sentencepiece_file(directory: Path) -> Path | None:
     found = usual or sorted(directory.glob("*.model"))
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
-        raise UserError(
-            f"{directory} has several sentencepiece models: {names}", f"keep one, as {_PIECES[0]}"
-        )
+        raise UserError(f"{directory} has several sentencepiece models: {names}", f"keep one, as {_PIECES[0]}")
     return found[0] if found else None

@@ -31,22 +31,16 @@ def load_marian(directory: Path, settings: Settings) -> tuple[Tokenizer, Tokeniz
         name = "target_vocab.json"
         files[name] = read_bytes(directory / name, MAX_VOCABULARY)
         target = read_vocabulary(directory / name)
-    return (
-        _half(files, "source.spm", source, settings),
-        _half(files, "target.spm", target, settings),
-    )
+    return (_half(files, "source.spm", source, settings), _half(files, "target.spm", target, settings))
 
 
 def _half(files: Mapping[str, bytes], spm: str, vocabulary: dict[str, int], settings: Settings) -> Tokenizer:
-    special = {
-        role: settings.roles[role].content if role in settings.roles else token
-        for role, token in ROLES.items()
-    }
+    special = {role: settings.roles[role].content if role in settings.roles else token for role, token in ROLES.items()}
     for role in ("unk", "eos"):
         if special[role] not in vocabulary:
             raise UserError(f"{settings.directory / 'vocab.json'} lacks {special[role]!r}, the {role} token")
     special = {role: token for role, token in special.items() if token in vocabulary}
-    core = core_of(parse_sentencepiece(files[spm], str(settings.directory / spm)))
+    core = core_of(parse_sentencepiece(files[spm], str(settings.directory / spm)), find_control=False)
     languages = [token for token in vocabulary if token.startswith(">>") and token.endswith("<<")]
     found_whole = [*special.values(), *languages]
     core.add_tokens([tokenizers.AddedToken(token, normalized=False, special=True) for token in found_whole])

@@ -9,7 +9,7 @@ normaliser, and of two splits with exactly equal scores the other may win.
 from collections.abc import Collection, Mapping
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from regard.text.guard import guarded
 from regard.text.sentencepiece_file import Kind, SentencePieceModel
@@ -21,20 +21,28 @@ _NEVER = -1e4
 
 
 def core_of(
-    model: SentencePieceModel, *, lowercase: bool = False, strip_accents: bool = False
+    model: SentencePieceModel, *, lowercase: bool = False, strip_accents: bool = False, find_control: bool = True
 ) -> tokenizers.Tokenizer:
+    """`find_control` finds control pieces such as </s> where a text spells them, as transformers does."""
     with guarded("building the sentencepiece vocabulary"):
         core = tokenizers.Tokenizer(_unigram(model) if model.algorithm == 1 else _byte_pairs(model))
         core.normalizer = _normalizer(model, lowercase, strip_accents)
-    core.decoder = decoder(strip=model.add_dummy_prefix)
-    outside = [piece for piece in model.pieces if piece.kind in (Kind.UNKNOWN, Kind.CONTROL)]
-    added = [tokenizers.AddedToken(piece.text, normalized=False, special=True) for piece in outside]
-    if model.algorithm == 2:  # in a unigram model the search finds them by their score
-        own = [piece.text for piece in model.pieces if piece.kind is Kind.USER_DEFINED]
-        added += [tokenizers.AddedToken(text, normalized=SPACE in text, special=False) for text in own]
-    with guarded("adding the special pieces"):
-        core.add_tokens(added)
+        core.decoder = decoder(strip=model.add_dummy_prefix)
+        if model.algorithm == 1 and model.byte_fallback:
+            # The name of a byte piece, spelt out in a text, is text: cut it so that the search cannot find it.
+            name = Regex("<(?=0x[0-9A-F]{2}>)")
+            core.pre_tokenizer = pre_tokenizers.Split(name, "merged_with_previous")
+        core.add_tokens(_found_whole(model, find_control))
     return core
+
+
+def _found_whole(model: SentencePieceModel, find_control: bool) -> list[tokenizers.AddedToken]:
+    control = [piece.text for piece in model.pieces if piece.kind in (Kind.UNKNOWN, Kind.CONTROL) and find_control]
+    found = [tokenizers.AddedToken(text, normalized=False, special=True) for text in control]
+    if model.algorithm == 2:  # in a unigram model the search finds user-defined pieces by their score
+        own = [piece.text for piece in model.pieces if piece.kind is Kind.USER_DEFINED]
+        found += [tokenizers.AddedToken(text, normalized=SPACE in text, special=False) for text in own]
+    return found
 
 
 def decoder(*, strip: bool) -> decoders.Decoder:
@@ -97,8 +105,6 @@ def merges_by_score(vocabulary: Collection[str], scores: Mapping[str, float]) ->
     for token in sorted(scores, key=lambda token: -scores[token]):  # stable: equal scores keep their order
         cuts = range(len(token) - 1, 0, -1)
         merges += [
-            (token[:cut], token[cut:])
-            for cut in cuts
-            if token[:cut] in vocabulary and token[cut:] in vocabulary
+            (token[:cut], token[cut:]) for cut in cuts if token[:cut] in vocabulary and token[cut:] in vocabulary
         ]
     return merges

@@ -52,9 +52,7 @@ def _core(model: SentencePieceModel, settings: Settings, *, bert_like: bool) -> 
     cased = any(char.isupper() for piece in model.pieces if piece.kind is Kind.NORMAL for char in piece.text)
     lowercase = settings.flag("do_lower_case", bert_like and not cased)
     core = core_of(
-        model,
-        lowercase=lowercase,
-        strip_accents=bert_like and not settings.flag("keep_accents", not lowercase),
+        model, lowercase=lowercase, strip_accents=bert_like and not settings.flag("keep_accents", not lowercase)
     )
     if bert_like:
         quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]

@@ -72,9 +72,7 @@ def parse_sentencepiece(data: bytes, name: str = "the sentencepiece model") -> S
                 _normalizer(model, _bytes(value))
         _check(model)
     except (ValueError, struct.error) as error:
-        raise UserError(
-            f"{name} is not a sentencepiece model we can read: {error}", "get it again"
-        ) from error
+        raise UserError(f"{name} is not a sentencepiece model we can read: {error}", "get it again") from error
     return model
 
 

@@ -6,7 +6,7 @@ that a file names (`auto_map`) is never run: a tokenizer here is made of data on
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +75,17 @@ def read_settings(directory: Path) -> Settings:
     config = _optional(directory / CONFIG)
     special = _optional(directory / SPECIAL_MAP)
     roles = _roles(config, directory / CONFIG) | _roles(special, directory / SPECIAL_MAP)
-    added = _numbered(config, directory) + _more(special, directory / SPECIAL_MAP)
-    added += _more(config, directory / CONFIG)
+    more = _more(special, directory / SPECIAL_MAP) + _more(config, directory / CONFIG)
+    are_special = {token.content for token in (*roles.values(), *more)}  # however they are listed elsewhere
+    added = [
+        replace(token, special=token.special or token.content in are_special)
+        for token in (*_numbered(config, directory), *more)
+    ]
     if len(added) > MAX_ADDED:
         raise UserError(f"{len(added):,} added tokens in {directory}; at most {MAX_ADDED:,} are taken")
     rows = _optional(directory / "config.json").get("vocab_size")
     return Settings(
-        directory,
-        config,
-        roles,
-        added,
-        _chat_template(config, directory),
-        rows if isinstance(rows, int) else None,
+        directory, config, roles, added, _chat_template(config, directory), rows if isinstance(rows, int) else None
     )
 
 

@@ -148,9 +148,7 @@ class Tokenizer:
         numbers = [int(id) for id in ids]
         for id in numbers:
             if not 0 <= id < 1 << 32:
-                raise UserError(
-                    f"{id} is not a token id", "ids count from 0; labels of -100 must be left out"
-                )
+                raise UserError(f"{id} is not a token id", "ids count from 0; labels of -100 must be left out")
         with guarded("turning ids into text"):
             if self._id_map is None:
                 return self._core.decode(numbers, skip_special_tokens=skip_special)
@@ -166,9 +164,7 @@ class Tokenizer:
         if self._id_map is None and 0 <= id < 1 << 32:
             token = self._core.id_to_token(id)
         if token is None:
-            raise UserError(
-                f"no token has the id {id}{self._where()}", f"ids run from 0 to {self.vocab_size - 1}"
-            )
+            raise UserError(f"no token has the id {id}{self._where()}", f"ids run from 0 to {self.vocab_size - 1}")
         return token
 
     def id_of(self, token: str) -> int | None:
@@ -201,9 +197,7 @@ class Tokenizer:
     def _config(self, segments: bool | None) -> dict[str, object]:
         if segments is None:
             segments = self.cls_id is not None and 1 in self.encode("a", "a").segments
-        inputs = (
-            ["input_ids", "token_type_ids", "attention_mask"] if segments else ["input_ids", "attention_mask"]
-        )
+        inputs = ["input_ids", "token_type_ids", "attention_mask"] if segments else ["input_ids", "attention_mask"]
         config: dict[str, object] = {
             # Marian's class is the only one that reads Marian's files.
             "tokenizer_class": "PreTrainedTokenizerFast" if self._id_map is None else "MarianTokenizer",

@@ -6,12 +6,12 @@ Sizes, names and shapes are checked from the header before anything is allocated
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -30,6 +30,7 @@ class Entry:
     """Where a tensor is and how large it is, read from the header alone."""
 
     file: Path
+    name: str
     shape: tuple[int, ...]
 
 
@@ -94,7 +95,7 @@ def read_header(path: Path) -> dict[str, Entry]:
 def _entry(path: Path, name: str, fields: Any) -> Entry:
     if fields["dtype"] not in _DTYPES | {"I64", "I32", "U8", "BOOL", "I8", "I16"}:
         raise UserError(f"{path}: {name} has type {fields['dtype']}", f"expected one of {', '.join(sorted(_DTYPES))}")
-    return Entry(path, tuple(fields["shape"]))
+    return Entry(path, name, tuple(fields["shape"]))
 
 
 def _unique(path: Path) -> Any:
@@ -116,13 +117,25 @@ def read_headers(files: list[Path]) -> dict[str, Entry]:
     return entries
 
 
-def read_tensors(entries: Mapping[str, Entry], names: list[str]) -> Iterator[tuple[str, Tensor]]:
-    """The asked tensors, one at a time, memory-mapped: pages are read when they are used."""
-    for file in sorted({entries[name].file for name in names}):
-        with safe_open(file, "pt") as opened:
-            for name in names:
-                if entries[name].file == file:
-                    yield name, opened.get_tensor(name)
+class Reader:
+    """Tensors of one or several files, memory-mapped: pages are read when they are used."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self.entries = entries
+        self.opened: dict[Path, Any] = {}
+        self.stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def read(self, name: str) -> Tensor:
+        entry = self.entries[name]
+        if entry.file not in self.opened:
+            self.opened[entry.file] = self.stack.enter_context(safe_open(entry.file, "pt"))
+        return self.opened[entry.file].get_tensor(entry.name)
 
 
 def write_tensors(directory: Path, tensors: Mapping[str, Tensor], shard_bytes: int) -> None:
@@ -186,7 +199,3 @@ def publish(temporary: Path, path: Path) -> None:
     with temporary.open("rb+") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-def is_finite(tensor: Tensor) -> bool:
-    return bool(torch.isfinite(tensor).all())

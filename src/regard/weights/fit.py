@@ -1,0 +1,50 @@
+"""Putting a file's tensors into a model that was built without memory, once every name and shape is known to fit."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import UserError
+from regard.weights.keymap import Source
+from regard.weights.tensorfile import Entry
+
+
+def check(
+    path: Path, model: nn.Module, sources: Iterable[Source], entries: Mapping[str, Entry], known: Callable[[str], bool]
+) -> None:
+    """Every difference between what the configuration asks for and what the files hold, at once.
+
+    Tensors that are `known` to the family may stand in the file unused: another head, a second copy of a tied table.
+    """
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    problems, wanted = [], set()
+    for source in sources:
+        wanted.add(source.theirs)
+        expected = list(source.edit.join([torch.empty(shapes[name], device="meta") for name in source.ours]).shape)
+        if source.theirs not in entries:
+            problems.append(f"{source.theirs} is missing, expected {expected}")
+        elif (found := list(entries[source.theirs].shape)) != expected:
+            problems.append(f"{source.theirs} has shape {found}, expected {expected}")
+    problems += [f"{name} is not part of the model" for name in entries if name not in wanted and not known(name)]
+    if problems:
+        shown = "".join(f"\n    {problem}" for problem in problems[:20])
+        more = f"\n    ... and {len(problems) - 20} more" if len(problems) > 20 else ""
+        raise UserError(
+            f"{path}: the configuration and the weights do not fit ({len(problems)} differences){shown}{more}",
+            "check that both belong to the same model and that config.json names the right architecture",
+        )
+
+
+def assign(
+    model: nn.Module, sources: Iterable[Source], read: Callable[[str], Tensor], dtype: torch.dtype | None
+) -> None:
+    """One tensor at a time, so that no second copy of the weights is ever held."""
+    for source in sources:
+        tensor = read(source.theirs)
+        if not tensor.is_floating_point():
+            raise UserError(f"{source.theirs} holds {tensor.dtype}", "expected floating-point weights")
+        for name, part in zip(source.ours, source.edit.split(tensor if dtype is None else tensor.to(dtype)), strict=True):
+            owner, _, leaf = name.rpartition(".")
+            setattr(model.get_submodule(owner), leaf, nn.Parameter(part))

@@ -1,0 +1,181 @@
+"""GGUF files of the Llama family: llama.cpp's format, whose weights are usually quantised.
+
+The header is read here, every length checked against the file before it is believed: the `gguf` package's reader
+takes a hostile count at its word, and three seconds for an honest vocabulary. Its dequantiser does the numbers.
+"""
+
+import mmap
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize, quant_shape_to_byte_shape
+from torch import Tensor
+
+from regard.config import build
+from regard.errors import UserError, pick
+from regard.models.gpt import Gpt, GptConfig
+from regard.weights.fit import assign, check
+from regard.weights.keymap import KeyMap
+from regard.weights.layout import Layout
+from regard.weights.llama import LLAMA, QWEN2, gguf_table
+from regard.weights.tensorfile import Entry
+
+_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_STRING, _ARRAY, _MAX_COUNT = 8, 9, 1_000_000
+_ARCHITECTURES: dict[str, tuple[Layout, bool]] = {"llama": (LLAMA, True), "qwen2": (QWEN2, False)}
+"The layout, and whether the converter permuted the rows of queries and keys."
+
+
+@dataclass(frozen=True)
+class Packed(Entry):
+    """A quantised tensor: where its bytes start and how they are coded."""
+
+    start: int
+    kind: GGMLQuantizationType
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        return quant_shape_to_byte_shape(self.shape, self.kind)
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    path: Path
+    metadata: dict[str, Any]
+    tensors: dict[str, Packed]
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, dequantised to float32."""
+        entry = self.tensors[name]
+        raw = np.memmap(self.path, dtype=np.uint8, mode="r", offset=entry.start, shape=entry.packed_shape)
+        if entry.kind == GGMLQuantizationType.F32:
+            return torch.from_numpy(np.array(raw).view(np.float32))
+        return torch.from_numpy(dequantize(np.asarray(raw), entry.kind))
+
+
+class _Cursor:
+    """Walks over the header and never past its end."""
+
+    def __init__(self, path: Path, data: mmap.mmap) -> None:
+        self.path, self.data, self.offset = path, data, 0
+
+    def take(self, n_bytes: int) -> int:
+        start, self.offset = self.offset, self.offset + n_bytes
+        if self.offset > len(self.data):
+            raise UserError(f"{self.path} ends in the middle of its header", "download it again")
+        return start
+
+    def scalar(self, code: str) -> Any:
+        return struct.unpack_from(code, self.data, self.take(struct.calcsize(code)))[0]
+
+    def count(self) -> int:
+        number = self.scalar("<Q")
+        if number > min(_MAX_COUNT, len(self.data)):
+            raise UserError(f"{self.path} claims {number:,} entries where its size allows fewer", "it is damaged")
+        return int(number)
+
+    def text(self) -> str:
+        length = self.count()
+        start = self.take(length)
+        return self.data[start : start + length].decode("utf-8", errors="replace")
+
+    def value(self, kind: int) -> Any:
+        if kind == _STRING:
+            return self.text()
+        if kind == _ARRAY:
+            inner, length = self.scalar("<I"), self.count()
+            if inner == _ARRAY:
+                raise UserError(f"{self.path} nests arrays in its metadata")
+            return [self.value(inner) for _ in range(length)]
+        return self.scalar(pick_kind(self.path, kind))
+
+
+def pick_kind(path: Path, kind: int) -> str:
+    if kind not in _SCALARS:
+        raise UserError(f"{path}: metadata of unknown kind {kind}", "the file is damaged or newer than this reader")
+    return _SCALARS[kind]
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Metadata and the places of all tensors."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return _read(path, data)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} could not be read: {error}") from error
+
+
+def _read(path: Path, data: mmap.mmap) -> GgufFile:
+    cursor = _Cursor(path, data)
+    if data[cursor.take(4) : 4] != b"GGUF" or cursor.scalar("<I") not in (2, 3):
+        raise UserError(f"{path} is not a GGUF file of version 2 or 3")
+    n_tensors, n_fields = cursor.count(), cursor.count()
+    metadata = {}
+    for _ in range(n_fields):
+        key = cursor.text()
+        metadata[key] = cursor.value(cursor.scalar("<I"))
+    places = [_place(cursor) for _ in range(n_tensors)]
+    alignment = metadata.get("general.alignment", 32)
+    if not isinstance(alignment, int) or not 0 < alignment <= 4096:
+        raise UserError(f"{path}: general.alignment is {alignment!r}")
+    base = -(-cursor.offset // alignment) * alignment
+    tensors = {}
+    for name, shape, kind, offset in places:
+        entry = Packed(path, name, shape, base + offset, kind)
+        if name in tensors or entry.start + int(np.prod(entry.packed_shape, dtype=object)) > len(data):
+            raise UserError(f"{path}: the tensor {name} stands twice or reaches beyond the end of the file")
+        tensors[name] = entry
+    return GgufFile(path, metadata, tensors)
+
+
+def _place(cursor: _Cursor) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
+    name, n_axes = cursor.text(), cursor.scalar("<I")
+    if n_axes > 4:
+        raise UserError(f"{cursor.path}: {name} has {n_axes} axes")
+    shape = tuple(reversed([cursor.scalar("<Q") for _ in range(n_axes)]))  # stored fastest axis first
+    return name, shape, GGMLQuantizationType(cursor.scalar("<I")), cursor.scalar("<Q")
+
+
+def read_config(file: GgufFile) -> GptConfig:
+    name = str(file.metadata.get("general.architecture"))
+    layout, _ = pick(name, _ARCHITECTURES, "GGUF architecture")
+    if "rope_freqs.weight" in file.tensors or f"{name}.rope.scaling.type" in file.metadata:
+        raise UserError(f"{file.path} rescales its rotary positions", "open the Hugging Face directory instead")
+    keys = {
+        "n_layers": f"{name}.block_count",
+        "max_len": f"{name}.context_length",
+        "d_model": f"{name}.embedding_length",
+        "d_ff": f"{name}.feed_forward_length",
+        "n_heads": f"{name}.attention.head_count",
+        "n_kv_heads": f"{name}.attention.head_count_kv",
+        "rope_theta": f"{name}.rope.freq_base",
+        "norm_eps": f"{name}.attention.layer_norm_rms_epsilon",
+        "pad_id": "tokenizer.ggml.padding_token_id",
+        "bos_id": "tokenizer.ggml.bos_token_id",
+    }
+    values = {ours: file.metadata[key] for ours, key in keys.items() if key in file.metadata}
+    values |= {"layout": layout.model_type, "activation": "silu", "out_bias": False, "ffn_bias": False, **layout.fixed}
+    values["qkv_bias"] = "blk.0.attn_q.bias" in file.tensors
+    values["tie"] = "output.weight" not in file.tensors
+    values["vocab_size"] = len(file.metadata.get("tokenizer.ggml.tokens", ()))
+    end = file.metadata.get("tokenizer.ggml.eos_token_id")
+    return build(GptConfig, {**values, "eos_ids": () if end is None else (end,)}, str(file.path))
+
+
+def load_gguf(path: Path, dtype: torch.dtype | None, *, empty: bool = False) -> Gpt:
+    file = read_gguf(path)
+    config = read_config(file)
+    with torch.device("meta"):
+        model = Gpt(config)
+    _, permuted = _ARCHITECTURES[file.metadata["general.architecture"]]
+    table = gguf_table(config.n_heads, config.n_kv_heads or config.n_heads, permuted=permuted)
+    sources = KeyMap(table).sources(model.state_dict())
+    check(path, model, sources, file.tensors, lambda name: False)
+    if not empty:
+        assign(model, sources, file.read, dtype)
+    return model

@@ -1,0 +1,136 @@
+"""Real vocabularies as the directories they come in, and real lines of many kinds to try them on."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from regard.text.sentencepiece_file import read_sentencepiece
+
+ODD_LINES = [
+    "",
+    " ",
+    "   three spaces   inside and after   ",
+    "tabs\t\tand\nnew\r\nlines\n\n\n",
+    "It's they're I'LL we've 'quoted' don't",
+    "3.14159 1,000,000 12345678901234567890 ١٢٣ ½ Ⅷ",
+    "def f(x):\n    return {k: v**2 for k, v in x.items()}  # squares\n",
+    "for (int i = 0; i < n; ++i) { a[i] <<= 2; } // C",
+    "São João não é só coração, avó e avô: pão-de-açúcar às 8h30.",
+    "naïve café, déjà vu — “quotes” … €5 £6 ¥7",
+    "汉字和日本語の文章。한국어 문장입니다.",
+    "Привет, мир! Ελληνικά العربية עברית हिन्दी ไทย",
+    "😀 👩‍👩‍👧‍👦 🇵🇹 ❤️ 1️⃣",
+    "https://example.org/a/b?c=d&e=%20#f user@example.org",
+    "<s> </s> <pad> [CLS] [MASK] in a text",
+    "e\u0301 o\u0303 decomposed; zero\u200bwidth; no\u00a0break; ideographic\u3000space",
+    "ALLCAPS camelCase snake_case kebab-case",
+    "a" * 300,
+    "!?!?!? ... --- *** ### $$$ %%% ^^^ ~~~ ||| ```",
+]
+
+FILES = {
+    "tatoeba_pt_en/valid.pt-en.tsv.gz": 200,
+    "more_pt_en/python_docs/pairs.pt-en.tsv.gz": 100,
+    "more_pt_en/tldr_pages/pairs.pt-en.tsv.gz": 100,
+    "multi30k_de_en/val.de.gz": 50,
+    "wikitext2_small/wiki.valid.raw.gz": 100,
+    "prompt_injection/deepset_train.jsonl.gz": 50,
+}
+
+
+@pytest.fixture(scope="session")
+def lines(data_dir: Path) -> list[str]:
+    """About 600 lines: two languages and more, prose, numbers, commands, code, emoji, runs of spaces."""
+    found = list(ODD_LINES)
+    for name, count in FILES.items():
+        every = gzip.decompress((data_dir / name).read_bytes()).decode("utf-8").split("\n")
+        found += every[:: max(1, len(every) // count)][:count]
+    return found
+
+
+Maker = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Maker:
+    """Writes a directory of files: bytes as they are, text as UTF-8, anything else as JSON."""
+
+    def write(**files: object) -> Path:
+        directory = tmp_path_factory.mktemp("tokenizer")
+        for name, content in files.items():
+            data = content if isinstance(content, bytes) else None
+            if data is None:
+                text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+                data = text.encode("utf-8")
+            (directory / name.replace("__", ".")).write_bytes(data)
+        return directory
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def gpt2_files(data_dir: Path) -> dict[str, bytes]:
+    folder = data_dir / "tokenizers" / "gpt2"
+    return {
+        "vocab__json": gzip.decompress((folder / "vocab.json.gz").read_bytes()),
+        "merges__txt": gzip.decompress((folder / "merges.txt.gz").read_bytes()),
+    }
+
+
+@pytest.fixture(scope="session")
+def gpt2_dir(make: Maker, gpt2_files: dict[str, bytes]) -> Path:
+    return make(**gpt2_files, config__json={"model_type": "gpt2"})
+
+
+@pytest.fixture(scope="session")
+def roberta_dir(make: Maker, gpt2_files: dict[str, bytes]) -> Path:
+    """GPT-2's pieces under RoBERTa's special tokens: what the files of a RoBERTa look like."""
+    pieces = [piece for piece in json.loads(gpt2_files["vocab__json"]) if piece != "<|endoftext|>"]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces, "<mask>"]
+    vocabulary = {token: id for id, token in enumerate(tokens)}
+    merges = gpt2_files["merges__txt"]
+    return make(vocab__json=vocabulary, merges__txt=merges, config__json={"model_type": "roberta"})
+
+
+@pytest.fixture(scope="session")
+def bert_vocabulary(data_dir: Path) -> bytes:
+    return gzip.decompress((data_dir / "tokenizers" / "bert_uncased" / "vocab.txt.gz").read_bytes())
+
+
+@pytest.fixture(scope="session")
+def bert_dir(make: Maker, bert_vocabulary: bytes) -> Path:
+    return make(vocab__txt=bert_vocabulary, config__json={"model_type": "bert"})
+
+
+@pytest.fixture(scope="session")
+def pieces_dir(data_dir: Path) -> Path:
+    return data_dir / "tokenizers" / "sentencepiece"
+
+
+@pytest.fixture(scope="session")
+def t5_dir(make: Maker, pieces_dir: Path) -> Path:
+    return make(spiece__model=(pieces_dir / "t5_spiece.model").read_bytes(), config__json={"vocab_size": 32128})
+
+
+@pytest.fixture(scope="session")
+def albert_dir(make: Maker, pieces_dir: Path) -> Path:
+    return make(spiece__model=(pieces_dir / "albert_spiece.model").read_bytes())
+
+
+@pytest.fixture(scope="session")
+def marian_dir(make: Maker, pieces_dir: Path) -> Path:
+    """Two sentencepiece models under one vocab.json that numbers them anew and lacks every 17th piece."""
+    source, target = pieces_dir / "marian_pten_32k.spm", pieces_dir / "opus_mt_zh_source.model"
+    pieces = [piece.text for path in (source, target) for piece in read_sentencepiece(path).pieces]
+    kept = [piece for number, piece in enumerate(dict.fromkeys(pieces)) if number % 17]
+    tokens = dict.fromkeys(["</s>", "<unk>", ">>pt<<", *kept, "<pad>"])
+    return make(
+        source__spm=source.read_bytes(),
+        target__spm=target.read_bytes(),
+        vocab__json={token: id for id, token in enumerate(tokens)},
+        tokenizer_config__json={"source_lang": "pt", "target_lang": "zh"},
+        config__json={"model_type": "marian"},
+    )
