@@ -5,10 +5,12 @@ checked here, once: unknown keys are errors that name the nearest key, values ha
 numbers are finite. Errors name the path (`model.n_heads`).
 """
 
+import copy
 import dataclasses
 import difflib
 import json
 import math
+import reprlib
 import tomllib
 import types
 import typing
@@ -27,19 +29,23 @@ MAX_JSON_BYTES = 64 * 2**20
 def build(cls: type[C], data: Mapping[str, Any], where: str = "") -> C:
     """Make a `cls` (a frozen dataclass) out of plain data; `where` is the path shown in errors."""
     hints = typing.get_type_hints(cls)
-    known = {field.name for field in dataclasses.fields(typing.cast(Any, cls)) if field.init}
+    fields = {field.name: field for field in dataclasses.fields(typing.cast(Any, cls)) if field.init}
     values = {}
     for key, value in data.items():
         path = f"{where}.{key}" if where else key
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(sorted(known))}"
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(sorted(fields))}"
             raise UserError(f"unknown key '{path}'", hint)
         values[key] = _convert(hints[key], value, path)
-    try:
-        return cls(**values)
-    except TypeError as error:  # a field without a default is absent
-        raise UserError(f"{where or cls.__name__}: {error}", "every key without a default must be given") from error
+    absent = [name for name, field in fields.items() if name not in values and _is_required(field)]
+    if absent:
+        raise UserError(f"{where or cls.__name__} has no {', '.join(absent)}", "these keys have no default")
+    return cls(**values)
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _convert(hint: Any, value: Any, path: str) -> Any:
@@ -50,11 +56,13 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
         return _expect(value in args, value, path, "one of " + ", ".join(map(repr, args)))
     if origin in (tuple, list):
         _expect(isinstance(value, list | tuple), value, path, "a list")
+        if origin is tuple and args[-1] is not Ellipsis:
+            _expect(len(value) == len(args), value, path, f"a list of {len(args)}")
         return origin(_convert(args[0], item, f"{path}[{i}]") for i, item in enumerate(value))
     if origin is dict:
         _expect(isinstance(value, Mapping), value, path, "a table")
         return {str(key): _convert(args[1], item, f"{path}.{key}") for key, item in value.items()}
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         if isinstance(value, hint):  # already built
             return value
         _expect(isinstance(value, Mapping), value, path, "a table")
@@ -65,7 +73,7 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
 
 
 def _convert_union(args: tuple[Any, ...], value: Any, path: str) -> Any:
-    if value is None and type(None) in args:
+    if value in (None, "none") and type(None) in args:  # TOML has no null, so the word stands for it
         return None
     failure: UserError | None = None
     for option in args:
@@ -108,8 +116,9 @@ def _expect(good: bool, value: Any, path: str, expected: str) -> Any:
 
 
 def _shorten(value: Any) -> str:
-    text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
-    return text if len(text) <= 60 else text[:57] + "..."
+    if isinstance(value, int) and abs(value) >= 10**30:  # Python itself refuses to print the longest ones
+        return "a huge number"
+    return reprlib.repr(value)  # bounded in length and in depth
 
 
 def require(good: bool, message: str, hint: str = "") -> None:
@@ -120,7 +129,7 @@ def require(good: bool, message: str, hint: str = "") -> None:
 
 def set_values(data: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
     """`data` with every `a.b=value` of the command line laid over it; values are read as TOML, else as text."""
-    result = json.loads(json.dumps(data))
+    result = copy.deepcopy(dict(data))
     for assignment in assignments:
         dotted, equals, text = assignment.partition("=")
         if not equals or not all(dotted.strip().split(".")):
@@ -138,14 +147,14 @@ def set_values(data: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
 def _parse_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or a number or a nesting beyond all bounds
         return text
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: {error}", "expected a readable TOML file in UTF-8") from error
 
 
@@ -159,10 +168,13 @@ def read_json(path: Path, *, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
 
 def read_json_value(path: Path, *, limit: int = MAX_JSON_BYTES) -> Any:
     try:
-        size = path.stat().st_size
-        if size > limit:
-            raise UserError(f"{path} has {size:,} bytes", f"a file of this kind has at most {limit:,}")
-        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_no_duplicates)
+        if path.exists() and not path.is_file():  # a pipe or a device has no end
+            raise UserError("this is not a file", "expected a file that can be read to its end")
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise UserError(f"this has more than {limit:,} bytes", "no file of this kind is so large")
+        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_no_duplicates)
     except UserError as error:
         raise UserError(f"{path}: {error.message}", error.hint) from error
     except (OSError, ValueError, RecursionError) as error:

@@ -1,11 +1,11 @@
 """The recurrence, its readable twins, the two attentions over a source, and the state."""
 
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -36,6 +36,15 @@ patterns = st.integers(1, 7).flatmap(lambda n: st.lists(st.lists(st.booleans(), 
 "Rows of real tokens and padding in any order, empty rows among them."
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """These tensors are too small to share; threads would only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def make(kind: CellKind, *, bidirectional: bool = False, seed: int = 0, dropout: float = 0.0) -> Recurrence:
     torch.manual_seed(seed)
     net = Recurrence(kind, D_IN, D, LAYERS, dropout=dropout, bidirectional=bidirectional, learnt_start=True)
@@ -48,7 +57,9 @@ def torch_state(net: Recurrence, batch: int) -> Tensor | tuple[Tensor, ...]:
     """The learnt start written out for PyTorch: (layers · directions, B, width) for h, and for c."""
     assert net.start is not None
     parts = tuple(
-        torch.cat([layer.chunk(net.directions)[way].expand(1, batch, -1) for layer in part for way in range(net.directions)])
+        torch.cat(
+            [layer.chunk(net.directions)[way].expand(1, batch, -1) for layer in part for way in range(net.directions)]
+        )
         for part in net.start
     )
     return parts if net.kind == "lstm" else parts[0]
@@ -110,7 +121,7 @@ class TestRecurrence:
             assert_close(carry[:, 0, -1], out[:, t], **EXACT)
         assert_close(carry, last, **EXACT)
 
-    @hypothesis_settings(max_examples=60)
+    @settings(max_examples=60)
     @given(kinds, st.booleans(), patterns, st.sampled_from([0.0, 50.0, math.nan]), seeds)
     def test_padding_anywhere_with_garbage_in_it_changes_nothing(
         self, kind: CellKind, bidirectional: bool, pattern: list[list[bool]], garbage: float, seed: int
@@ -191,7 +202,7 @@ class TestAttention:
         for b in range(2):
             real = [s for s in range(4) if valid[b, s]]
             for t in range(3):
-                scores = [float(self._score(attention, q[b, t], states[b, s])) for s in real]
+                scores = [self._score(attention, q[b, t], states[b, s]).item() for s in real]
                 by_hand = softmax_by_hand(scores)
                 assert weights[b, t, real].tolist() == pytest.approx(by_hand, abs=1e-12)
                 mean = sum(w * states[b, s] for w, s in zip(by_hand, real, strict=True))
@@ -277,7 +288,9 @@ class TestState:
     def test_insert_takes_text_start_and_a_longer_source(self) -> None:
         state, _ = self.filled([3, 0])
         states = torch.randn(1, 4, D)
-        other = RecurrentState(torch.ones(1, 2, 1, D), 9, Source(states, 2 * states, torch.ones(1, 4, dtype=torch.bool)))
+        other = RecurrentState(
+            torch.ones(1, 2, 1, D), 9, Source(states, 2 * states, torch.ones(1, 4, dtype=torch.bool))
+        )
         other.append(torch.full((1, 2, 1, D), 7.0))
         state.insert(0, other)
         assert state.lengths.tolist() == [1, 0]

@@ -4,10 +4,15 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import gguf
 import pytest
+import sentencepiece
 
+from regard.text.load import load
 from regard.text.sentencepiece_file import read_sentencepiece
+from regard.text.tokenizer import Tokenizer
 
 ODD_LINES = [
     "",
@@ -134,3 +139,53 @@ def marian_dir(make: Maker, pieces_dir: Path) -> Path:
         tokenizer_config__json={"source_lang": "pt", "target_lang": "zh"},
         config__json={"model_type": "marian"},
     )
+
+
+@pytest.fixture(scope="session")
+def smollm2_metadata(smollm2_file: Path) -> dict[str, Any]:
+    """What the real GGUF file says about its tokenizer."""
+    fields = gguf.GGUFReader(smollm2_file).fields
+    return {key: field.contents() for key, field in fields.items() if key.startswith("tokenizer.")}
+
+
+@pytest.fixture(scope="session")
+def llama_metadata(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> dict[str, Any]:
+    """A vocabulary of the kind of Llama 2: sentencepiece byte pairs with byte fallback."""
+    folder = tmp_path_factory.mktemp("llama")
+    (folder / "text").write_text("\n".join(line.replace("\r", " ") for line in lines), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"),
+        model_prefix=str(folder / "m"),
+        model_type="bpe",
+        vocab_size=1500,
+        byte_fallback=True,
+        character_coverage=0.98,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        allow_whitespace_only_pieces=True,
+        minloglevel=3,
+    )
+    pieces = read_sentencepiece(folder / "m.model").pieces
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": [piece.text for piece in pieces],
+        "tokenizer.ggml.scores": [piece.score for piece in pieces],
+        "tokenizer.ggml.token_type": [int(piece.kind) for piece in pieces],
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.unknown_token_id": 0,
+    }
+
+
+KINDS = ["gpt2_dir", "roberta_dir", "bert_dir", "t5_dir", "albert_dir", "marian_dir", "minilm_dir"]
+
+
+@pytest.fixture(scope="session", params=KINDS)
+def any_directory(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.getfixturevalue(request.param)
+    return path
+
+
+@pytest.fixture(scope="session")
+def any_kind(any_directory: Path) -> Tokenizer:
+    return load(any_directory)

@@ -39,6 +39,7 @@ def test_roberta_ids_equal_transformers_also_for_pairs(roberta_dir: Path, lines:
     ours, theirs = load(roberta_dir), auto(roberta_dir)
     assert_same_ids(ours, theirs, lines)
     assert ours.encode("one", "two").ids == theirs("one", "two")["input_ids"]
+    assert ours.encode("Hello <mask>.").tokens == ["<s>", "Hello", "<mask>", ".", "</s>"]
     assert (ours.cls_id, ours.sep_id, ours.pad_id, ours.mask_id) == (0, 2, 1, theirs.mask_token_id)
 
 
@@ -136,6 +137,28 @@ def test_t5_has_its_hundred_sentinels_counted_backwards(t5_dir: Path) -> None:
 def test_sentinels_are_left_out_where_the_model_has_no_rows_for_them(make: Any, t5_dir: Path) -> None:
     small = make(spiece__model=(t5_dir / "spiece.model").read_bytes(), config__json={"vocab_size": 32000})
     assert load(small).vocab_size == 32000
+
+
+def test_as_many_sentinels_as_the_files_say(make: Any, t5_dir: Path) -> None:
+    data = (t5_dir / "spiece.model").read_bytes()
+    assert load(make(spiece__model=data, tokenizer_config__json={"extra_ids": 7})).id_of("<extra_id_0>") == 32006
+    named = {"additional_special_tokens": [f"<extra_id_{number}>" for number in range(5)]}
+    assert load(make(spiece__model=data, special_tokens_map__json=named)).id_of("<extra_id_0>") == 32004
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("sentencepiece__bpe__model", {}),
+        ("spiece__model", {"tokenizer_class": "PegasusTokenizer"}),
+        ("spiece__model", {"mask_token_sent": "<mask_1>"}),
+        ("spiece__model", {"tokenizer_class": "XLNetTokenizerFast"}),
+    ],
+)
+def test_pieces_that_a_model_numbers_its_own_way_are_refused(make: Any, t5_dir: Path, name: str, settings: Any) -> None:
+    data = (t5_dir / "spiece.model").read_bytes()
+    with pytest.raises(UserError, match=r"its own way|asks for"):
+        load(make(**{name: data}, tokenizer_config__json=settings))
 
 
 def test_albert_ids_equal_sentencepiece_on_lower_case_text(albert_dir: Path, lines: list[str]) -> None:

@@ -1,27 +1,210 @@
 """`regard convert`: rewrite a checkpoint as a safetensors directory."""
 
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from regard.errors import UserError
+from regard.errors import BAD_INPUT, UserError
+
+if TYPE_CHECKING:
+    from regard.models.base import Model
 
 EXAMPLES = """\b
 Examples:
-  regard convert model.gguf my-model
+  regard convert model.gguf my-model --dtype float16
+  regard convert hf:owner/name my-model --shard-size 2GB
   regard convert old-model new-model --allow-pickle
 """
+
+BESIDE = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"]
+BESIDE += ["merges.txt", "vocab.txt", "*.model", "*.spm", "chat_template.jinja", "chat_template.json"]
+BESIDE += ["generation_config.json", "preprocessor_config.json", "modules.json", "[0-9]_*/*.json"]
+BESIDE += ["sentence_bert_config.json"]
+"What stands beside the weights and is copied as it is: the tokenizer, and how to generate, see and pool."
+SECONDS, BYTES_A_SECOND = 120, 10 * 2**20
+"How long an honest pickle may take, on a slow disk too; only a hostile one takes longer."
+
+
+def read_size(_ctx: click.Context, _param: click.Parameter, text: str) -> int:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?) ?([KMGT])B?", text, re.IGNORECASE)
+    size = float(match[1]) * 1000 ** (" KMGT".index(match[2].upper())) if match else 0
+    if size < 1:
+        raise click.BadParameter(f"{text!r} is not a size; write for example 500MB or 5GB")
+    return int(size)
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("src")
 @click.argument("dst", type=click.Path(path_type=Path))
-@click.option("--allow-pickle", is_flag=True, help="Read .bin files: only from a source you trust.")
-@click.option("--overwrite", is_flag=True, help="Replace DST where it exists.")
-def command(src: str, dst: Path, allow_pickle: bool, overwrite: bool) -> None:
+@click.option("--allow-pickle", is_flag=True, help="Read .bin and .pt files: only from a source you trust.")
+@click.option("--dtype", type=click.Choice(["float32", "float16", "bfloat16"]), help="Type of the weights; as in SRC.")
+@click.option("--shard-size", callback=read_size, default="5GB", show_default=True, help="Largest file to write.")
+@click.option("--check-finite", is_flag=True, help="Refuse weights that are not a number or infinite.")
+@click.option("--overwrite", is_flag=True, help="Replace DST where it is a model already.")
+def command(
+    src: str, dst: Path, allow_pickle: bool, dtype: str | None, shard_size: int, check_finite: bool, overwrite: bool
+) -> None:
     """Read the checkpoint SRC and write it as the directory DST.
 
     SRC is a directory, a .gguf file or hf:owner/name. DST gets config.json, model.safetensors and
-    tokenizer.json, as Hugging Face lays them out.
+    the tokenizer, as Hugging Face lays them out. It appears when it is whole, or not at all.
     """
-    raise UserError("`regard convert` is not ready yet")
+    import torch
+
+    from regard.weights.store import load_model, save_model
+
+    dst = check_target(src, dst, overwrite)
+    with staging(dst) as folder:
+        source = find_source(src, allow_pickle=allow_pickle)
+        weights = unpickle(source, folder / "unpickled") if is_pickled(source) else source
+        model = load_model(weights, dtype=getattr(torch, dtype) if dtype else None)
+        if check_finite:
+            refuse_broken(src, model)
+        save_model(model, folder / "new", shard_bytes=shard_size)
+        copy_tokenizer(source, folder / "new")
+        del model  # Windows replaces no file that is still mapped
+        publish(folder / "new", dst)
+    click.echo(f"{src} -> {dst}", err=True)
+
+
+def check_target(src: str, dst: Path, overwrite: bool) -> Path:
+    """DST in full. Before any work: may it be written, and would that destroy anything but an older copy?"""
+    try:
+        dst = dst.resolve()
+        if dst.is_file():
+            raise UserError(f"{dst} is a file", "give the name of a directory")
+        if not dst.is_dir() or not any(dst.iterdir()):
+            return dst
+    except (OSError, RuntimeError) as error:  # no permission, a name too long, a loop of links
+        raise UserError(f"{str(dst)[:80]} cannot be written: {error}", "give another name") from error
+    if not overwrite:
+        raise UserError(f"{dst} exists and is not empty", "give another name, or --overwrite to replace it")
+    if not (dst / "config.json").is_file():
+        raise UserError(f"{dst} is not empty and holds no model", "--overwrite replaces only a model's directory")
+    if not src.startswith("hf:") and dst in Path(src).resolve().parents:
+        raise UserError(f"{src} is inside {dst}, which would be replaced", "give another name")
+    return dst
+
+
+@contextmanager
+def staging(dst: Path) -> Iterator[Path]:
+    """A temporary directory beside DST, on the same disk, so that the result only needs a new name."""
+    folder = dst.with_name(f".{dst.name[:200]}.tmp-{secrets.token_hex(6)}")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"{dst} cannot be written: {error.strerror}", "give a place that you may write to") from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(new: Path, dst: Path) -> None:
+    """`new` becomes DST; an older DST is moved aside first and comes back if that fails."""
+    old = new.with_name("old")
+    if dst.exists():
+        os.rename(dst, old)
+    try:
+        os.rename(new, dst)
+    except OSError:
+        if old.exists():
+            os.rename(old, dst)
+        raise
+
+
+def find_source(src: str, *, allow_pickle: bool) -> Path:
+    """A directory, a GGUF file or, where that is allowed, a pickle."""
+    from regard.weights.store import locate
+    from regard.weights.tensorfile import INDEX, PICKLES, SINGLE
+
+    path = Path(src)
+    if allow_pickle and path.suffix in PICKLES and path.is_file():
+        return path
+    found = locate(src)
+    if not allow_pickle or found.is_file() or (found / SINGLE).exists() or (found / INDEX).exists():
+        return found
+    if src.startswith("hf:"):
+        from regard.weights.hub import WANTED, fetch
+
+        found = fetch(src.removeprefix("hf:"), wanted=[*WANTED, "pytorch_model*"])
+    return find_pickle(found)
+
+
+def find_pickle(directory: Path) -> Path:
+    """The file or the index of shards that holds the weights; training leaves other pickles beside it."""
+    for name in ("pytorch_model.bin", "pytorch_model.bin.index.json"):
+        if (directory / name).is_file():
+            return directory / name
+    from regard.weights.tensorfile import PICKLES
+
+    found = sorted(path for path in directory.iterdir() if path.suffix in PICKLES and path.is_file())
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found[:10]) or "none"
+        hint = f"give the file itself: regard convert {directory / 'NAME.bin'} DST --allow-pickle"
+        raise UserError(f"{directory} has no model.safetensors and no pytorch_model.bin; other pickles: {names}", hint)
+    return found[0]
+
+
+def is_pickled(source: Path) -> bool:
+    return source.is_file() and source.suffix != ".gguf"
+
+
+def unpickle(source: Path, folder: Path) -> Path:
+    """A directory with the same weights as safetensors. The pickle is read by a process of its own."""
+    from regard.weights.tensorfile import read_index
+
+    files = [source]
+    if source.suffix == ".json":
+        files = [source.parent / name for name in sorted(set(read_index(source).values()))]
+    config = source.with_name("config.json")
+    if not config.is_file():
+        raise UserError(f"there is no config.json beside {source}", "it says how the model is built")
+    copy_file(config, folder / "config.json")
+    # -P: a file called torch.py in the current directory is not torch.
+    command = [sys.executable, "-P", "-m", "regard.weights.unpickle", str(folder), *(str(f.absolute()) for f in files)]
+    seconds = SECONDS + sum(file.stat().st_size for file in files) // BYTES_A_SECOND
+    try:
+        child = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{source} was not read after {seconds} seconds", "it is damaged or hostile") from error
+    if child.returncode == BAD_INPUT:
+        raise UserError(**json.loads(child.stdout))
+    if child.returncode:
+        reason = (child.stderr.strip().splitlines() or [f"the reader ended with {child.returncode}"])[-1]
+        raise UserError(f"{source} could not be read: {reason}", "it is damaged or larger than the memory")
+    return folder
+
+
+def copy_file(path: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, target)
+
+
+def refuse_broken(src: str, model: "Model") -> None:
+    broken = [name for name, tensor in model.state_dict().items() if not tensor.isfinite().all()]
+    if broken:
+        raise UserError(f"{src}: {len(broken)} tensors are not finite: {', '.join(broken[:5])}", "the model is broken")
+
+
+def copy_tokenizer(source: Path, folder: Path) -> None:
+    if source.suffix == ".gguf":
+        from regard.text.gguf_vocabulary import from_metadata
+        from regard.weights.gguf import read_gguf
+
+        from_metadata(read_gguf(source).metadata).save(folder)
+        return
+    directory = source if source.is_dir() else source.parent
+    for path in (path for pattern in BESIDE for path in directory.glob(pattern)):
+        if path.is_file():
+            copy_file(path, folder / path.relative_to(directory))

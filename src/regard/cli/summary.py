@@ -25,21 +25,12 @@ def command(model: str, as_json: bool) -> None:
 
     MODEL is a directory, a .gguf file, hf:owner/name or a preset (`regard list presets`). No weight is read.
     """
-    from regard.errors import UserError, pick
     from regard.inspection.summary import summarise
-    from regard.models.registry import PRESETS, build_preset
+    from regard.models.registry import build_preset
     from regard.weights.store import load_model
 
-    if model in PRESETS:
-        built = build_preset(model, device="meta")
-    elif model.startswith("hf:") or Path(model).expanduser().exists():
-        built = load_model(model, device="meta")
-    else:
-        try:
-            pick(model, PRESETS, "model", listing="regard list presets")
-        except UserError as error:
-            raise UserError(f"'{model}' is neither a path nor a preset", error.hint) from error
-    summary = summarise(built)
+    is_path = model.startswith("hf:") or Path(model).expanduser().exists()
+    summary = summarise(load_model(model, device="meta") if is_path else build_preset(model, device="meta"))
     click.echo(json.dumps({"model": model, **summary.to_dict()}) if as_json else describe(model, summary))
 
 

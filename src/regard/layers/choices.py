@@ -125,6 +125,11 @@ class StackConfig(BlockConfig):
             self.position != "rotary" or self.head_width % 2 == 0,
             f"rotary positions turn pairs, but a head is {self.head_width} wide",
         )
+        require(
+            self.position != "relative" or (self.n_buckets >= 4 and self.max_distance > self.n_buckets // 2),
+            f"relative positions with {self.n_buckets} buckets up to distance {self.max_distance}",
+            "expected at least 4 buckets, and a distance beyond half of them",
+        )
 
     def filled(self) -> dict[str, Any]:
         return super().filled() | {"d_embed": self.d_embed or self.d_model}

@@ -12,6 +12,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.config import require
+
 PositionKind = Literal["none", "sinusoidal", "sinusoidal_halves", "learned", "relative", "rotary"]
 
 
@@ -57,6 +59,10 @@ class LearnedPosition(nn.Embedding):
         self.offset = offset
 
     def forward(self, positions: Tensor) -> Tensor:
+        known, needed = self.num_embeddings - self.offset, 0
+        if positions.numel() and not positions.is_meta:
+            needed = int(positions.max()) + 1
+        require(needed <= known, f"a text of {needed} tokens; the model has learned {known} positions", "shorten it")
         return super().forward(positions + self.offset)
 
 
@@ -96,6 +102,12 @@ class RopeScaling:
     low_freq_factor: float = 1.0
     high_freq_factor: float = 4.0
     original_max_len: int = 8192
+
+    def __post_init__(self) -> None:
+        require(0 < self.factor < math.inf, f"rope factor is {self.factor}", "expected a positive number")
+        require(self.original_max_len > 0, f"rope original_max_len is {self.original_max_len}", "expected at least 1")
+        low, high = self.low_freq_factor, self.high_freq_factor
+        require(0 <= low < high < math.inf, f"rope low_freq_factor is {low}, high_freq_factor {high}")
 
 
 @dataclass(frozen=True)

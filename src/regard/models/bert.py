@@ -3,7 +3,7 @@
 RoBERTa, DistilBERT and each half of ELECTRA are configurations of the same wiring.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor, nn
@@ -97,27 +97,3 @@ class Bert(Model):
         if name == "replaced_token":
             return head(hidden)
         return head(self.dropout(pooled if name in ("next_sentence", "classify") else hidden))
-
-
-_BASE = BertConfig(max_len=512, heads=("masked_lm", "next_sentence"))
-_ROBERTA = BertConfig(
-    layout="roberta",
-    vocab_size=50_265,
-    pad_id=1,
-    bos_id=0,
-    eos_ids=(2,),
-    n_segments=1,
-    position_offset=2,
-    norm_eps=1e-5,
-    pooler=None,
-    heads=("masked_lm",),
-)
-
-PRESETS: dict[str, BertConfig] = {
-    "bert-tiny": replace(_BASE, d_model=128, n_heads=2, d_ff=512, n_layers=2),
-    "bert-base": _BASE,
-    "bert-large": replace(_BASE, d_model=1024, n_heads=16, d_ff=4096, n_layers=24),
-    "minilm-l6": replace(_BASE, d_model=384, d_ff=1536, n_layers=6, heads=()),
-    "roberta-base": _ROBERTA,
-    "distilbert-base": replace(_BASE, layout="distilbert", n_layers=6, n_segments=0, pooler=None, heads=("masked_lm",)),
-}

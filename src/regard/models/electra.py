@@ -3,31 +3,23 @@
 Both are BERTs. They are trained together and share the token table; the discriminator is what one keeps.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
+from regard.config import require
 from regard.models.base import Model, Output
 from regard.models.bert import Bert, BertConfig
-
-GENERATOR = BertConfig(
-    layout="electra", d_embed=128, d_model=64, n_heads=1, d_ff=256, n_layers=12, pooler=None, heads=("masked_lm",)
-)
-DISCRIMINATOR = replace(GENERATOR, d_model=256, n_heads=4, d_ff=1024, heads=("replaced_token",))
-
-PRESETS: dict[str, BertConfig] = {
-    "electra-small": DISCRIMINATOR,
-    "electra-small-generator": GENERATOR,
-    "electra-base": replace(DISCRIMINATOR, d_embed=768, d_model=768, n_heads=12, d_ff=3072),
-    "electra-base-generator": replace(GENERATOR, d_embed=768, d_model=256, n_heads=4, d_ff=1024),
-    "electra-large": replace(DISCRIMINATOR, d_embed=1024, d_model=1024, n_heads=16, d_ff=4096, n_layers=24),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ElectraConfig:
-    generator: BertConfig = field(default=GENERATOR)
-    discriminator: BertConfig = field(default=DISCRIMINATOR)
+    generator: BertConfig
+    discriminator: BertConfig
+
+    def __post_init__(self) -> None:
+        one, other = ((half.vocab_size, half.d_embed or half.d_model) for half in (self.generator, self.discriminator))
+        require(one == other, f"the halves share one token table, but the generator's is {one}, the other's {other}")
 
 
 class Electra(Model):

@@ -1,10 +1,11 @@
 """GPT (Radford et al. 2018, 2019; Brown et al. 2020): a decoder without memory that predicts the next token."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor, nn
 
+from regard.config import require
 from regard.layers.decoder import Decoder
 from regard.layers.feedforward import Activation
 from regard.layers.head import Unembed, pool
@@ -33,6 +34,10 @@ class GptConfig(TextConfig):
     "Whether the output layer is the token table."
     head: Literal["language_model", "classify", "none"] = "language_model"
     "What the model is for: the next token, a class read off the last token, or bare vectors."
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(bool(self.labels) or self.head != "classify", "a head that classifies needs the names of its labels")
 
 
 class Gpt(Model):
@@ -69,20 +74,3 @@ class Gpt(Model):
         """Append ids (B, T) to the state; scores (B, V) of the token after each row's last real one."""
         hidden = self.decoder.advance(ids, state, valid)
         return self._scores(pool(hidden, valid, "last"))
-
-
-_GPT2 = GptConfig(dropout=0.1, attn_dropout=0.1)
-
-PRESETS: dict[str, GptConfig] = {
-    "gpt": replace(  # GPT of 2018 had post-norm and 512 positions
-        _GPT2, vocab_size=40_478, bos_id=None, eos_ids=(), max_len=512, norm_order="post", final_norm=False
-    ),
-    "gpt2": _GPT2,
-    "gpt2-medium": replace(_GPT2, d_model=1024, n_heads=16, d_ff=4096, n_layers=24),
-    "gpt2-large": replace(_GPT2, d_model=1280, n_heads=20, d_ff=5120, n_layers=36),
-    "gpt2-xl": replace(_GPT2, d_model=1600, n_heads=25, d_ff=6400, n_layers=48),
-    "gpt3": replace(_GPT2, d_model=12288, n_heads=96, d_ff=49152, n_layers=96, max_len=2048),
-    "char-gpt": replace(  # a model for one evening: the sizes of nanoGPT's recipe for a CPU
-        _GPT2, vocab_size=65, bos_id=None, eos_ids=(), d_model=128, n_heads=4, d_ff=512, n_layers=4, max_len=64
-    ),
-}

@@ -1,43 +1,61 @@
-"""All families by name: what they are, their published sizes, and how to build one."""
+"""All families by name: what they are, their published sizes (presets/*.toml), and how to build one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from regard.config import build, read_toml
 from regard.errors import pick
-from regard.models import bert, electra, gpt, llama, recurrent, t5, transformer, vit
-from regard.models.base import Model
+from regard.models import bert, gpt, recurrent, transformer, vit
+from regard.models.base import Model, ModelConfig
 
 
 @dataclass(frozen=True)
 class Family:
+    name: str
     summary: str
     build: Callable[[Any], Model]
-    presets: Mapping[str, Any]
+    config: type[ModelConfig]
+
+    @cached_property
+    def presets(self) -> Mapping[str, ModelConfig]:
+        """Published sizes; `like` in the file names the size that one is derived from."""
+        path = Path(__file__).parent / "presets" / f"{self.name}.toml"
+        tables: dict[str, dict[str, Any]] = {}
+        for name, table in read_toml(path).items():
+            tables[name] = {**tables.get(table.pop("like", ""), {}), **table}
+        return {name: build(self.config, table, f"{path.name}: {name}") for name, table in tables.items()}
 
 
 FAMILIES: dict[str, Family] = {
-    "transformer": Family(
-        "encoder-decoder of 2017; Marian, Pegasus, BART", transformer.Transformer, transformer.PRESETS
-    ),
-    "t5": Family("encoder-decoder, every task as text to text", transformer.Transformer, t5.PRESETS),
-    "bert": Family("encoder, masked words; RoBERTa, DistilBERT, MiniLM", bert.Bert, bert.PRESETS),
-    "electra": Family("generator and discriminator, replaced tokens", bert.Bert, electra.PRESETS),
-    "gpt": Family("decoder, next token; GPT, GPT-2, GPT-3", gpt.Gpt, gpt.PRESETS),
-    "llama": Family("decoder with rotary positions; SmolLM2, TinyLlama, Qwen2", gpt.Gpt, llama.PRESETS),
-    "vit": Family("encoder over image patches; DeiT", vit.Vit, vit.PRESETS),
-    "recurrent": Family("RNN, LSTM and GRU, with and without attention", recurrent.build, recurrent.PRESETS),
-}
+    family.name: family
+    for family in (
+        Family("transformer", "encoder-decoder of 2017; Marian, Pegasus, BART",
+               transformer.Transformer, transformer.TransformerConfig),
+        Family("t5", "encoder-decoder, every task as text to text",
+               transformer.Transformer, transformer.TransformerConfig),
+        Family("bert", "encoder, masked words; RoBERTa, DistilBERT, MiniLM", bert.Bert, bert.BertConfig),
+        Family("electra", "encoder, replaced tokens; generator and discriminator", bert.Bert, bert.BertConfig),
+        Family("gpt", "decoder, next token; GPT, GPT-2, GPT-3", gpt.Gpt, gpt.GptConfig),
+        Family("llama", "decoder with rotary positions; SmolLM2, TinyLlama, Qwen2", gpt.Gpt, gpt.GptConfig),
+        Family("vit", "encoder over image patches; DeiT", vit.Vit, vit.VitConfig),
+        Family("recurrent", "RNN, LSTM and GRU, with and without attention", recurrent.build, recurrent.RecurrentConfig),
+    )
+}  # fmt: skip
 
-PRESETS: dict[str, tuple[Family, Any]] = {
-    name: (family, config) for family in FAMILIES.values() for name, config in family.presets.items()
-}
+
+def find_preset(name: str) -> tuple[Family, ModelConfig]:
+    presets = {preset: family for family in FAMILIES.values() for preset in family.presets}
+    family = pick(name, presets, "preset", listing="regard list presets")
+    return family, family.presets[name]
 
 
 def build_preset(name: str, *, device: str = "cpu") -> Model:
     """A fresh model of a published size; on the device `meta` it costs nothing, whatever the size."""
-    family, config = pick(name, PRESETS, "preset", listing="regard list families")
+    family, config = find_preset(name)
     with torch.device(device):
         return family.build(config)

@@ -38,8 +38,8 @@ class TransformerConfig(TextConfig):
     "Who shares a table: both sides and the output, target and output, both sides without the output, or nobody."
     logit_bias: bool = True
     "Whether every word has a bias of its own in the output."
-    logit_scale: float = 1.0
-    "Multiplies the last vectors before the output; T5 uses d_model^-0.5 when tied."
+    scale_logits: bool = False
+    "Whether the last vectors are divided by the square root of d_model before the output, as in T5."
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +87,7 @@ class Transformer(Model):
             config.out_size,
             tied=config.tie in ("all", "target"),
             bias=config.logit_bias,
-            scale=config.logit_scale,
+            scale=config.d_model**-0.5 if config.scale_logits else 1.0,
         )
 
     @property
@@ -115,59 +115,3 @@ class Transformer(Model):
         """Append ids (B, T) to the state; scores (B, V) of the token after each row's last real one."""
         hidden = self.decoder.advance(ids, state, valid, table=self.target_table)
         return self.unembed(pool(hidden, valid, "last"), self.target_table)
-
-
-_BASE = TransformerConfig()
-_PEGASUS = replace(
-    _BASE, layout="pegasus", norm_order="pre", final_norm=True, position="sinusoidal_halves", activation="gelu"
-)
-
-PRESETS: dict[str, TransformerConfig] = {
-    "transformer-small": replace(
-        _BASE,
-        vocab_size=8_000,
-        pad_id=7_999,
-        start_id=7_999,
-        d_model=256,
-        n_heads=4,
-        d_ff=1024,
-        n_layers=5,
-        n_decoder_layers=3,
-    ),  # fmt: skip
-    "transformer-base": _BASE,
-    "transformer-big": replace(_BASE, d_model=1024, n_heads=16, d_ff=4096, dropout=0.3),
-    "marian-base": replace(
-        _BASE, vocab_size=58_101, pad_id=58_100, start_id=58_100, activation="silu", position="sinusoidal_halves"
-    ),
-    "pegasus-large": replace(
-        _PEGASUS,
-        vocab_size=96_103,
-        pad_id=0,
-        start_id=0,
-        eos_ids=(1,),
-        d_model=1024,
-        n_heads=16,
-        d_ff=4096,
-        n_layers=16,
-        max_len=1024,
-        activation="relu",
-    ),  # fmt: skip
-    "bart-base": replace(
-        _BASE,
-        layout="bart",
-        vocab_size=50_265,
-        pad_id=1,
-        bos_id=0,
-        start_id=2,
-        eos_ids=(2,),
-        d_model=768,
-        n_heads=12,
-        d_ff=3072,
-        max_len=1024,
-        activation="gelu",
-        position="learned",
-        position_offset=2,
-        embed_norm=True,
-        embed_scale=False,
-    ),  # fmt: skip
-}

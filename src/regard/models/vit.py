@@ -1,6 +1,6 @@
 """ViT (Dosovitskiy et al. 2020) and DeiT (Touvron et al. 2021): an encoder over the patches of an image."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor, nn
@@ -26,6 +26,7 @@ class VitConfig(StackConfig, ModelConfig):
     patch_size: int = 16
     "Side of a square patch in pixels."
     channels: int = 3
+    labels: tuple[str, ...] = tuple(f"class {i}" for i in range(1000))
     d_model: int = 768
     n_heads: int = 12
     d_ff: int = 3072
@@ -50,6 +51,7 @@ class VitConfig(StackConfig, ModelConfig):
             0 < self.patch_size <= min(height, width) and max(height, width) <= 2**16,
             f"patches of {self.patch_size} do not fit an image of {height} x {width}",
         )
+        require(bool(self.labels) or self.head == "none", "a head that classifies needs the names of its labels")
         require(self.distil or self.head != "teacher", "a teacher's head needs the distillation token")
 
     @property
@@ -86,15 +88,3 @@ class Vit(Model):
             return Output(heads["classify"], hidden, pooled)
         heads["distil"] = self.classify_distil(hidden[:, 1])
         return Output((heads["classify"] + heads["distil"]) / 2, hidden, pooled, heads)
-
-
-_BASE = VitConfig(labels=tuple(f"class {i}" for i in range(1000)))
-
-PRESETS: dict[str, VitConfig] = {
-    "vit-tiny": replace(_BASE, d_model=192, n_heads=3, d_ff=768),
-    "vit-small": replace(_BASE, d_model=384, n_heads=6, d_ff=1536),
-    "vit-base": _BASE,
-    "vit-large": replace(_BASE, d_model=1024, n_heads=16, d_ff=4096, n_layers=24),
-    "deit-tiny": replace(_BASE, layout="deit", d_model=192, n_heads=3, d_ff=768, distil=True, head="teacher"),
-    "deit-base": replace(_BASE, layout="deit", distil=True, head="teacher"),
-}

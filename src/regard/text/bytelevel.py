@@ -11,29 +11,28 @@ from regard.errors import UserError
 from regard.text import template
 from regard.text.files import MAX_VOCABULARY, read_json_object, read_text
 from regard.text.guard import guarded
-from regard.text.settings import Settings, add_tokens
+from regard.text.settings import Added, Settings, add_tokens, check_class
 from regard.text.tokenizer import Tokenizer
 
 MAX_ID = 10_000_000
 "Tables are made as long as the largest id: no vocabulary in use has a million tokens."
 
-GPT_ROLES = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"}
-ROBERTA_ROLES = {
+GPT_ROLES: dict[str, str | Added] = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"}
+ROBERTA_ROLES: dict[str, str | Added] = {
     "bos": "<s>",
     "eos": "</s>",
     "cls": "<s>",
     "sep": "</s>",
     "unk": "<unk>",
     "pad": "<pad>",
-    "mask": "<mask>",
+    "mask": Added("<mask>", lstrip=True),  # it stands for a word and the space before it
 }
 
-# Other classes use the same two files with another split, which the files do not tell.
-_SAME_SPLIT = {"GPT2", "Roberta", "Bart", "Longformer", "LED", "Deberta", "Blenderbot", "PreTrained", ""}
+_CLASSES = ("GPT2", "Roberta", "Bart", "Longformer", "LED", "Blenderbot")
 
 
 def load_byte_level(directory: Path, settings: Settings) -> Tokenizer:
-    _check_class(settings)
+    check_class(settings, _CLASSES, "vocab.json + merges.txt")
     vocabulary = read_vocabulary(directory / "vocab.json")
     merges = _read_merges(directory / "merges.txt")
     with guarded(f"reading vocab.json and merges.txt in {directory}"):
@@ -47,15 +46,6 @@ def load_byte_level(directory: Path, settings: Settings) -> Tokenizer:
     elif settings.flag("add_bos_token", False):
         template.ends(core, special.get("bos"), None)
     return Tokenizer(core, special=special, chat_template=settings.chat_template, source=settings.directory)
-
-
-def _check_class(settings: Settings) -> None:
-    name = str(settings.config.get("tokenizer_class") or "")
-    if name.removesuffix("Fast").removesuffix("Tokenizer") not in _SAME_SPLIT:
-        raise UserError(
-            f"{settings.directory} asks for {name}, whose split vocab.json and merges.txt do not tell",
-            "add its tokenizer.json (transformers: AutoTokenizer.from_pretrained(...).save_pretrained(...))",
-        )
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:

@@ -13,8 +13,10 @@ from regard.errors import UserError
 from regard.text import template
 from regard.text.sentencepiece_core import core_of
 from regard.text.sentencepiece_file import Kind, SentencePieceModel, read_sentencepiece
-from regard.text.settings import Settings, add_tokens
+from regard.text.settings import ASK_FOR_JSON, MAX_ADDED, Settings, add_tokens, check_class
 from regard.text.tokenizer import Tokenizer
+
+_CLASSES = ("T5", "MT5", "Albert", "Llama")
 
 SENTINELS = 100
 "T5 marks what it left out of a text with <extra_id_0> to <extra_id_99>."
@@ -22,18 +24,21 @@ SENTINELS = 100
 
 def load_sentencepiece(path: Path, settings: Settings) -> Tokenizer:
     model = read_sentencepiece(path)
-    if "mask_token_sent" in settings.config or settings.config.get("offset"):
-        raise UserError(
-            f"{settings.directory} numbers the pieces of {path.name} its own way (Pegasus)",
-            "add its tokenizer.json (transformers: AutoTokenizer.from_pretrained(...).save_pretrained(...))",
-        )
+    _check_numbering(path, model, settings)
     roles = _roles(model)
     core = _core(model, settings, bert_like="cls" in roles)
-    if _has_sentinels(model, settings, roles):
-        _add_sentinels(core, settings)
+    _add_sentinels(core, _sentinels(model, settings, roles))
     special = add_tokens(core, settings, roles)
     _wrap(core, settings, special)
     return Tokenizer(core, special=special, chat_template=settings.chat_template, source=settings.directory)
+
+
+def _check_numbering(path: Path, model: SentencePieceModel, settings: Settings) -> None:
+    """Some models shift the ids of their pieces (Pegasus, XLM-R) or wrap texts otherwise (XLNet)."""
+    check_class(settings, _CLASSES, path.name)
+    shifted = "mask_token_sent" in settings.config or settings.config.get("offset") or "bpe" in path.name
+    if shifted or {"<cls>", "<sep>"} <= {piece.text for piece in model.pieces}:
+        raise UserError(f"{settings.directory} uses the pieces of {path.name} in its own way", ASK_FOR_JSON)
 
 
 def _roles(model: SentencePieceModel) -> dict[str, str]:
@@ -60,18 +65,19 @@ def _core(model: SentencePieceModel, settings: Settings, *, bert_like: bool) -> 
     return core
 
 
-def _has_sentinels(model: SentencePieceModel, settings: Settings, roles: dict[str, str]) -> bool:
-    """T5 is told by its first pieces: padding is 0 and there is an end, but no beginning."""
-    if any(token.content.startswith("<extra_id_") for token in settings.added):
-        return True
+def _sentinels(model: SentencePieceModel, settings: Settings, roles: dict[str, str]) -> int:
+    """How many: by the files, or by the first pieces: padding is 0, there is an end but no beginning."""
+    named = sum(token.content.startswith("<extra_id_") for token in settings.added)
+    stated = settings.config.get("extra_ids")
+    if named or isinstance(stated, int):
+        return min(named or int(stated or 0), MAX_ADDED)
     like_t5 = model.pad_id == 0 and "eos" in roles and "bos" not in roles and "cls" not in roles
     room = settings.rows is None or settings.rows >= len(model.pieces) + SENTINELS
-    return like_t5 and room and settings.config.get("extra_ids", SENTINELS) == SENTINELS
+    return SENTINELS if like_t5 and room else 0
 
 
-def _add_sentinels(core: tokenizers.Tokenizer, settings: Settings) -> None:
+def _add_sentinels(core: tokenizers.Tokenizer, count: int) -> None:
     """Numbered backwards: <extra_id_0> has the largest id."""
-    count = max(SENTINELS, sum(token.content.startswith("<extra_id_") for token in settings.added))
     names = [f"<extra_id_{number}>" for number in reversed(range(count))]
     core.add_tokens([tokenizers.AddedToken(name, normalized=False, special=True) for name in names])
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.errors import UserError
 from regard.text.files import MAX_VOCABULARY, read_bytes
@@ -28,8 +29,7 @@ class Kind(IntEnum):
     BYTE = 6
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     text: str
     score: float = 0.0
     kind: Kind = Kind.NORMAL
@@ -160,6 +160,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """Seven bits a byte, lowest first; the top bit says that more follow. At most ten bytes."""
+    if at < len(data) and data[at] < 0x80:  # most are this short
+        return data[at], at + 1
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):

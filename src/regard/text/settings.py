@@ -5,7 +5,7 @@ chat_template.jinja and (for the size of the vocabulary alone) config.json. All 
 that a file names (`auto_map`) is never run: a tokenizer here is made of data only.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -149,14 +149,25 @@ def _chat_template(config: Mapping[str, Any], directory: Path) -> str | None:
     return template
 
 
-def add_tokens(core: tokenizers.Tokenizer, settings: Settings, roles: Mapping[str, str]) -> dict[str, str]:
+def check_class(settings: Settings, known: Collection[str], files: str) -> None:
+    """Refuse a tokenizer class that uses the same files in another way, which the files do not tell."""
+    name = str(settings.config.get("tokenizer_class") or "")
+    if name.removesuffix("Fast").removesuffix("Tokenizer") not in {*known, "PreTrained", ""}:
+        raise UserError(f"{settings.directory} asks for {name}, which {files} alone does not tell", ASK_FOR_JSON)
+
+
+ASK_FOR_JSON = "add its tokenizer.json (transformers: AutoTokenizer.from_pretrained(...).save_pretrained(...))"
+
+
+def add_tokens(core: tokenizers.Tokenizer, settings: Settings, roles: Mapping[str, str | Added]) -> dict[str, str]:
     """Give the core every token the files name; returns the tokens of the roles.
 
     `roles` are the usual names of this kind of vocabulary, taken where the files are silent and the
     vocabulary has them. A token that the files name and the vocabulary lacks is appended, as
     transformers does; whether the model has a row for it is `check_fits`'s question.
     """
-    named = {role: Added(token) for role, token in roles.items() if core.token_to_id(token) is not None}
+    usual = {role: Added(token) if isinstance(token, str) else token for role, token in roles.items()}
+    named = {role: token for role, token in usual.items() if core.token_to_id(token.content) is not None}
     named |= settings.roles
     known = {token.content for token in core.get_added_tokens_decoder().values()}
     for token in [*settings.added, *named.values()]:

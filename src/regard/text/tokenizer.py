@@ -77,6 +77,7 @@ class Tokenizer:
         self._token_of = {id: token for token, id in id_map.items()} if id_map is not None else {}
         self.special = dict(special)
         self._set_special()
+        self._check_template()
 
     def _set_special(self) -> None:
         strange = set(self.special) - set(ROLES)
@@ -90,6 +91,14 @@ class Tokenizer:
                     "correct it in tokenizer_config.json or special_tokens_map.json",
                 )
             setattr(self, f"{role}_id", found)
+
+    def _check_template(self) -> None:
+        """What is put around every text must be tokens, or the first encoding would betray the model."""
+        with guarded("trying the tokenizer"):
+            around = self._core.encode("", "", add_special_tokens=True)
+        for token, id in zip(around.tokens, self._ids(around), strict=True):
+            if id >= self.vocab_size:
+                raise UserError(f"the template adds {token!r} with id {id}, outside the vocabulary{self._where()}")
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.vocab_size} ids, special={self.special})"
@@ -114,13 +123,17 @@ class Tokenizer:
 
     def encode_ids(self, texts: Sequence[str], *, special: bool = True) -> list[list[int]]:
         """Only the ids of each text, in about half the time: what a corpus needs."""
+        if self._id_map is not None:  # the fast way keeps no tokens to look up
+            return [one.ids for one in self.encode_batch(texts, special=special)]
         self._check(texts)
         with guarded("tokenizing the texts"):
             found = self._core.encode_batch_fast(list(texts), add_special_tokens=special)
-        return [self._ids(one) for one in found]
+        return [one.ids for one in found]
 
     def _encoding(self, found: tokenizers.Encoding) -> Encoding:
-        return Encoding(self._ids(found), found.tokens, found.offsets, found.type_ids)
+        # The library's own tokens show the text of what is unknown; ours are always the vocabulary's.
+        ids = self._ids(found)
+        return Encoding(ids, [self.token_of(id) for id in ids], found.offsets, found.type_ids)
 
     def _ids(self, found: tokenizers.Encoding) -> list[int]:
         if self._id_map is None:

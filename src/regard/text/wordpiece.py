@@ -9,13 +9,15 @@ from regard.errors import UserError
 from regard.text import template
 from regard.text.files import MAX_VOCABULARY, read_text
 from regard.text.guard import guarded
-from regard.text.settings import Settings, add_tokens
+from regard.text.settings import Settings, add_tokens, check_class
 from regard.text.tokenizer import Tokenizer
 
 ROLES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+_CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert", "SqueezeBert", "LayoutLM", "Lxmert")
 
 
 def load_wordpiece(path: Path, settings: Settings) -> Tokenizer:
+    check_class(settings, _CLASSES, "vocab.txt")
     vocabulary = _read(path)
     unknown = settings.roles["unk"].content if "unk" in settings.roles else ROLES["unk"]
     if unknown not in vocabulary:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.weights.keymap import Source
-from regard.weights.tensorfile import Entry
+from regard.weights.tensorfile import WHOLE, Entry
 
 
 def check(
@@ -27,6 +27,8 @@ def check(
             problems.append(f"{source.theirs} is missing, expected {expected}")
         elif (found := list(entries[source.theirs].shape)) != expected:
             problems.append(f"{source.theirs} has shape {found}, expected {expected}")
+        elif entries[source.theirs].dtype in WHOLE:
+            problems.append(f"{source.theirs} holds {entries[source.theirs].dtype}, expected floating-point numbers")
     problems += [f"{name} is not part of the model" for name in entries if name not in wanted and not known(name)]
     if problems:
         shown = "".join(f"\n    {problem}" for problem in problems[:20])
@@ -43,8 +45,7 @@ def assign(
     """One tensor at a time, so that no second copy of the weights is ever held."""
     for source in sources:
         tensor = read(source.theirs)
-        if not tensor.is_floating_point():
-            raise UserError(f"{source.theirs} holds {tensor.dtype}", "expected floating-point weights")
-        for name, part in zip(source.ours, source.edit.split(tensor if dtype is None else tensor.to(dtype)), strict=True):
+        parts = source.edit.split(tensor if dtype is None else tensor.to(dtype))
+        for name, part in zip(source.ours, parts, strict=True):
             owner, _, leaf = name.rpartition(".")
             setattr(model.get_submodule(owner), leaf, nn.Parameter(part))

@@ -4,9 +4,10 @@ The header is read here, every length checked against the file before it is beli
 takes a hostile count at its word, and three seconds for an honest vocabulary. Its dequantiser does the numbers.
 """
 
+import math
 import mmap
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from regard.weights.layout import Layout
 from regard.weights.llama import LLAMA, QWEN2, gguf_table
 from regard.weights.tensorfile import Entry
 
-_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY, _MAX_COUNT = 8, 9, 1_000_000
 _ARCHITECTURES: dict[str, tuple[Layout, bool]] = {"llama": (LLAMA, True), "qwen2": (QWEN2, False)}
 "The layout, and whether the converter permuted the rows of queries and keys."
@@ -33,14 +34,11 @@ _ARCHITECTURES: dict[str, tuple[Layout, bool]] = {"llama": (LLAMA, True), "qwen2
 
 @dataclass(frozen=True)
 class Packed(Entry):
-    """A quantised tensor: where its bytes start and how they are coded."""
+    """A quantised tensor: how its bytes are coded, their shape, and where they start."""
 
-    start: int
     kind: GGMLQuantizationType
-
-    @property
-    def packed_shape(self) -> tuple[int, ...]:
-        return quant_shape_to_byte_shape(self.shape, self.kind)
+    packed_shape: tuple[int, ...]
+    start: int
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,10 @@ class GgufFile:
         raw = np.memmap(self.path, dtype=np.uint8, mode="r", offset=entry.start, shape=entry.packed_shape)
         if entry.kind == GGMLQuantizationType.F32:
             return torch.from_numpy(np.array(raw).view(np.float32))
-        return torch.from_numpy(dequantize(np.asarray(raw), entry.kind))
+        try:
+            return torch.from_numpy(dequantize(np.asarray(raw), entry.kind))
+        except NotImplementedError as error:
+            raise UserError(f"{self.path}: {name} is coded as {entry.dtype}", "expected F32, F16 or Q8_0") from error
 
 
 class _Cursor:
@@ -89,16 +90,16 @@ class _Cursor:
             return self.text()
         if kind == _ARRAY:
             inner, length = self.scalar("<I"), self.count()
-            if inner == _ARRAY:
-                raise UserError(f"{self.path} nests arrays in its metadata")
-            return [self.value(inner) for _ in range(length)]
-        return self.scalar(pick_kind(self.path, kind))
+            if inner == _STRING:
+                return [self.text() for _ in range(length)]
+            code = self.code(inner)
+            return list(struct.unpack_from(f"<{length}{code}", self.data, self.take(length * struct.calcsize(code))))
+        return self.scalar(f"<{self.code(kind)}")
 
-
-def pick_kind(path: Path, kind: int) -> str:
-    if kind not in _SCALARS:
-        raise UserError(f"{path}: metadata of unknown kind {kind}", "the file is damaged or newer than this reader")
-    return _SCALARS[kind]
+    def code(self, kind: int) -> str:
+        if kind not in _SCALARS:
+            raise UserError(f"{self.path}: metadata of unknown kind {kind}", "it is damaged or newer than this reader")
+        return _SCALARS[kind]
 
 
 def read_gguf(path: Path) -> GgufFile:
@@ -107,38 +108,47 @@ def read_gguf(path: Path) -> GgufFile:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _read(path, data)
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} could not be read: {error}") from error
+        raise UserError(f"{path} could not be read: {error}", "download it again") from error
 
 
 def _read(path: Path, data: mmap.mmap) -> GgufFile:
     cursor = _Cursor(path, data)
     if data[cursor.take(4) : 4] != b"GGUF" or cursor.scalar("<I") not in (2, 3):
-        raise UserError(f"{path} is not a GGUF file of version 2 or 3")
+        raise UserError(f"{path} is not a GGUF file of version 2 or 3", "download it again, or a newer one")
     n_tensors, n_fields = cursor.count(), cursor.count()
-    metadata = {}
+    metadata: dict[str, Any] = {}
     for _ in range(n_fields):
         key = cursor.text()
+        if key in metadata:
+            raise UserError(f"{path}: the key {key[:80]!r} stands twice", "download it again")
         metadata[key] = cursor.value(cursor.scalar("<I"))
     places = [_place(cursor) for _ in range(n_tensors)]
     alignment = metadata.get("general.alignment", 32)
     if not isinstance(alignment, int) or not 0 < alignment <= 4096:
-        raise UserError(f"{path}: general.alignment is {alignment!r}")
+        raise UserError(f"{path}: general.alignment is {alignment!r}", "expected a number from 1 to 4096")
     base = -(-cursor.offset // alignment) * alignment
-    tensors = {}
-    for name, shape, kind, offset in places:
-        entry = Packed(path, name, shape, base + offset, kind)
-        if name in tensors or entry.start + int(np.prod(entry.packed_shape, dtype=object)) > len(data):
-            raise UserError(f"{path}: the tensor {name} stands twice or reaches beyond the end of the file")
-        tensors[name] = entry
+    tensors: dict[str, Packed] = {}
+    for place in places:
+        entry = replace(place, start=base + place.start)
+        end = entry.start + math.prod(entry.packed_shape)
+        if entry.name in tensors or end > len(data):
+            what = "stands twice" if entry.name in tensors else f"ends at byte {end:,} of {len(data):,}"
+            raise UserError(f"{path}: the tensor {entry.name} {what}", "download it again")
+        tensors[entry.name] = entry
     return GgufFile(path, metadata, tensors)
 
 
-def _place(cursor: _Cursor) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
+def _place(cursor: _Cursor) -> Packed:
     name, n_axes = cursor.text(), cursor.scalar("<I")
-    if n_axes > 4:
-        raise UserError(f"{cursor.path}: {name} has {n_axes} axes")
+    if not 1 <= n_axes <= 4:
+        raise UserError(f"{cursor.path}: {name} has {n_axes} axes", "expected 1 to 4")
     shape = tuple(reversed([cursor.scalar("<Q") for _ in range(n_axes)]))  # stored fastest axis first
-    return name, shape, GGMLQuantizationType(cursor.scalar("<I")), cursor.scalar("<Q")
+    try:
+        kind = GGMLQuantizationType(cursor.scalar("<I"))
+        packed_shape = quant_shape_to_byte_shape(shape, kind)
+    except ValueError as error:
+        raise UserError(f"{cursor.path}: {name}: {error}", "it is damaged or newer than this reader") from error
+    return Packed(cursor.path, name, shape, kind.name, kind, packed_shape, cursor.scalar("<Q"))
 
 
 def read_config(file: GgufFile) -> GptConfig:
@@ -146,6 +156,9 @@ def read_config(file: GgufFile) -> GptConfig:
     layout, _ = pick(name, _ARCHITECTURES, "GGUF architecture")
     if "rope_freqs.weight" in file.tensors or f"{name}.rope.scaling.type" in file.metadata:
         raise UserError(f"{file.path} rescales its rotary positions", "open the Hugging Face directory instead")
+    tokens = file.metadata.get("tokenizer.ggml.tokens")
+    if not isinstance(tokens, list):
+        raise UserError(f"{file.path} has no list of tokens (tokenizer.ggml.tokens)", "download a whole model")
     keys = {
         "n_layers": f"{name}.block_count",
         "max_len": f"{name}.context_length",
@@ -153,6 +166,7 @@ def read_config(file: GgufFile) -> GptConfig:
         "d_ff": f"{name}.feed_forward_length",
         "n_heads": f"{name}.attention.head_count",
         "n_kv_heads": f"{name}.attention.head_count_kv",
+        "d_head": f"{name}.attention.key_length",
         "rope_theta": f"{name}.rope.freq_base",
         "norm_eps": f"{name}.attention.layer_norm_rms_epsilon",
         "pad_id": "tokenizer.ggml.padding_token_id",
@@ -162,7 +176,7 @@ def read_config(file: GgufFile) -> GptConfig:
     values |= {"layout": layout.model_type, "activation": "silu", "out_bias": False, "ffn_bias": False, **layout.fixed}
     values["qkv_bias"] = "blk.0.attn_q.bias" in file.tensors
     values["tie"] = "output.weight" not in file.tensors
-    values["vocab_size"] = len(file.metadata.get("tokenizer.ggml.tokens", ()))
+    values["vocab_size"] = len(tokens)
     end = file.metadata.get("tokenizer.ggml.eos_token_id")
     return build(GptConfig, {**values, "eos_ids": () if end is None else (end,)}, str(file.path))
 

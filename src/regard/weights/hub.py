@@ -1,6 +1,7 @@
 """Models from the Hugging Face hub: `hf:owner/name`, and nothing else, goes to the network."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import snapshot_download
@@ -8,22 +9,22 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from regard.errors import FAILURE, UserError
 
-WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.spm"]
+WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "*.jinja")
 "Configuration, weights and vocabularies; never code, never pickles."
 
 
-def fetch(name: str, revision: str | None = None) -> Path:
+def fetch(name: str, revision: str | None = None, *, wanted: Sequence[str] = WANTED) -> Path:
     """The model's directory in the hub's cache, downloaded where it is not there yet.
 
     `name` may carry a revision, `owner/name@revision`. Without network, what the cache has is used.
     """
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", name, re.ASCII) or ".." in name or "/." in name:
+        raise UserError(f"{name[:80]!r} is not a model on the hub", "write hf:owner/name, or hf:owner/name@revision")
     name, _, pinned = name.partition("@")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or ".." in name:
-        raise UserError(f"'{name}' is not a model on the hub", "write hf:owner/name, or hf:owner/name@revision")
     revision = pinned or revision
     hint = "without network, give a directory on this computer"
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=WANTED))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=list(wanted)))
     except RepositoryNotFoundError as error:
         raise UserError(f"the hub has no model '{name}', or it is private", "check the spelling") from error
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:

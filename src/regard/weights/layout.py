@@ -1,7 +1,9 @@
 """A layout: how Hugging Face writes one `model_type`, as data that is read in both directions."""
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -83,12 +85,17 @@ class Layout:
         values["labels"] = read_labels(theirs, 2 if architecture.labelled else 0)
         values["eos_ids"] = read_ids(theirs.get("eos_token_id"))
         values |= architecture.settings
-        return build(self.config_class, values, "config.json")
+        try:
+            return build(self.config_class, values)
+        except UserError as error:
+            words = set(re.findall(r"\w+", error.message))
+            called = [f"{e.ours} is {key} in config.json" for key, e in self.keys.items() if e.ours in words - {key}]
+            raise UserError(error.message, "; ".join(filter(None, [error.hint, *called]))) from error
 
     def _value(self, key: str, entry: Key, theirs: Mapping[str, Any]) -> Any:
-        value = theirs.get(key)
+        value = theirs.get(key, entry.default)  # null is a value too: no such token, no such limit
         try:
-            return entry.default if value is None else entry.read(value)
+            return value if value is None or key not in theirs else entry.read(value)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise UserError(f"config.json: {key} = {str(value)[:60]!r} is not understood ({error})") from error
 
@@ -132,10 +139,13 @@ class Layout:
 
     def knows(self, theirs: str) -> bool:
         """Whether a tensor belongs to the family, though perhaps to another head; or is no weight at all."""
+        return any(self._known.fullmatch(name) for name in (theirs, f"{self.prefix}.{theirs}"))
+
+    @cached_property
+    def _known(self) -> re.Pattern[str]:
         tables = [self.table, *(architecture.table for architecture in self.architectures.values())]
         templates = [*self.ignored, *(name for table in tables for name in table)]
-        names = (theirs, f"{self.prefix}.{theirs}")
-        return any(pattern_of(template).fullmatch(name) for template in templates for name in names)
+        return re.compile("|".join(pattern_of(template).pattern for template in templates))
 
     def check(self, config: ModelConfig, names: Collection[str]) -> None:
         """Refuse a configuration that this layout cannot express: what it reads back must be what was written."""

@@ -1,7 +1,6 @@
 """Open and save models. A saved model is a Hugging Face directory: config.json and model.safetensors."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,13 @@ from torch import Tensor
 from regard.config import read_json
 from regard.errors import UserError, pick
 from regard.models.base import Model
+from regard.text.files import write_json
 from regard.weights import bart, bert, gpt2, llama, recurrent, t5, vit
 from regard.weights.fit import assign, check
 from regard.weights.keymap import KeyMap, Source
 from regard.weights.layout import Layout
 from regard.weights.permute import halves_first
-from regard.weights.tensorfile import Entry, Reader, find_files, read_headers, write_tensors, write_text
+from regard.weights.tensorfile import PICKLES, Entry, Reader, read_headers, refuse_pickle, write_tensors
 
 LAYOUTS: dict[str, Layout] = {
     layout.model_type: layout for family in (bart, bert, gpt2, llama, recurrent, t5, vit) for layout in family.LAYOUTS
@@ -50,23 +50,23 @@ def locate(source: str | Path, revision: str | None = None) -> Path:
         from regard.weights.hub import fetch  # slow to import, and only `hf:` needs it
 
         return fetch(text.removeprefix("hf:"), revision)
-    path = Path(source).expanduser()
-    if path.is_file() and path.suffix == ".gguf":
-        return path
-    if path.is_file():
-        raise UserError(f"{path} is a file", "give the model's directory, a .gguf file, or hf:owner/name")
-    if not path.is_dir():
-        raise UserError(f"there is no model at {path}", "give a model's directory, a .gguf file, or hf:owner/name")
-    return path
+    try:
+        path = Path(source).expanduser()
+        if path.is_dir() or (path.is_file() and path.suffix == ".gguf"):
+            return path
+        if path.is_file() and path.suffix in PICKLES:
+            raise refuse_pickle(path)
+        problem = f"{path} is a file" if path.is_file() else f"there is no model at {path}"
+    except (OSError, RuntimeError) as error:  # a name too long, an unknown ~user
+        problem = f"there is no model at {text[:80]}: {error}"
+    raise UserError(problem, "give the model's directory, a .gguf file, or hf:owner/name")
 
 
 def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = False) -> Model:
     theirs, layout = read_layout(directory)
-    entries = read_headers(find_files(directory))
-    config = layout.read(theirs, entries.keys())
-    with torch.device("meta"):
-        model = layout.build(config)
-    keys = layout.tensors(config)
+    entries = read_headers(directory)
+    model = _build(directory / "config.json", theirs, layout, entries.keys())
+    keys = layout.tensors(model.config)
     sources = keys.sources(model.state_dict(), bare=keys.is_bare(entries))
     entries = _resolve_old_names(entries, sources)
     check(directory, model, sources, entries, layout.knows)
@@ -76,12 +76,30 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
     return model
 
 
+def _build(path: Path, theirs: Mapping[str, Any], layout: Layout, names: Collection[str]) -> Model:
+    """The model that config.json describes, without memory; whatever is wrong is said with the file's name."""
+    try:
+        with torch.device("meta"):
+            return layout.build(layout.read(theirs, names))
+    except UserError as error:
+        raise UserError(f"{path}: {error.message.removeprefix('config.json: ')}", error.hint) from error
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{path} describes no model: {error}", "a value has the wrong type or size") from error
+
+
 def read_layout(directory: Path) -> tuple[dict[str, Any], Layout]:
-    theirs = read_json(directory / "config.json")
+    path = directory / "config.json"
+    theirs = read_json(path)
+    if theirs.get("auto_map"):
+        raise UserError(
+            f"{path} names code of its own (auto_map), which is never run",
+            "if the model is an ordinary one without that code, delete auto_map from the file",
+        )
     name = theirs.get("model_type")
-    if not isinstance(name, str):
-        raise UserError(f"{directory / 'config.json'} has no model_type", f"known: {', '.join(sorted(LAYOUTS))}")
-    return theirs, pick(name, LAYOUTS, "model_type", listing="regard list families")
+    if not isinstance(name, str) or name not in LAYOUTS:
+        known = ", ".join(sorted(LAYOUTS))
+        raise UserError(f"{path}: model_type is {str(name)[:60]!r}, which regard does not open", f"it opens {known}")
+    return theirs, LAYOUTS[name]
 
 
 def _resolve_old_names(entries: dict[str, Entry], sources: list[Source]) -> dict[str, Entry]:
@@ -106,10 +124,9 @@ def save_model(model: Model, directory: str | Path, *, shard_bytes: int = SHARD_
     layout = pick(config.layout, LAYOUTS, "layout")
     theirs = export(layout.tensors(config), tensors, bare=layout.is_bare(config)) | layout.constants(config)
     layout.check(config, theirs.keys())
-    directory.mkdir(parents=True, exist_ok=True)
     write_tensors(directory, theirs, shard_bytes)
     dtype = str(next(iter(theirs.values())).dtype).removeprefix("torch.")
-    write_text(directory / "config.json", json.dumps(layout.write(config) | {"dtype": dtype}, indent=2))
+    write_json(directory / "config.json", layout.write(config) | {"dtype": dtype})
 
 
 def export(keys: KeyMap, tensors: Mapping[str, Tensor], *, bare: bool) -> dict[str, Tensor]:

@@ -21,13 +21,13 @@ _FEED_FORWARD = {
 def _read(theirs: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     activation, gated = pick(theirs.get("feed_forward_proj", "relu"), _FEED_FORWARD, "feed_forward_proj")
     scaled = theirs.get("scale_decoder_outputs", theirs.get("tie_word_embeddings", True) is not False)
-    width, dropout = theirs.get("d_model", 512), theirs.get("dropout_rate", 0.1)
+    dropout = theirs.get("dropout_rate", 0.1)
     return {
         "activation": activation,
         "gated": gated,
         # v1.1 has an output layer of its own and scales nothing; transformers tells them apart by the file
         "tie": "sides" if not scaled and "lm_head.weight" in names else "all",
-        "logit_scale": width**-0.5 if scaled and isinstance(width, int) and width > 0 else 1.0,
+        "scale_logits": scaled,
         "attn_dropout": dropout,
         "ffn_dropout": dropout,
     }
@@ -39,7 +39,7 @@ def _write(config: TransformerConfig) -> dict[str, Any]:
     return {
         "feed_forward_proj": names.get(choice, "relu"),  # what cannot be expressed is found by Layout.check
         "tie_word_embeddings": config.tie == "all",
-        "scale_decoder_outputs": config.logit_scale != 1.0,
+        "scale_decoder_outputs": config.scale_logits,
         "is_encoder_decoder": True,
     }
 

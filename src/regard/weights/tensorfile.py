@@ -5,9 +5,10 @@ Sizes, names and shapes are checked from the header before anything is allocated
 
 import json
 import os
+import shutil
 import struct
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -18,11 +19,13 @@ from torch import Tensor
 
 from regard.config import read_json
 from regard.errors import UserError
+from regard.text.files import write_json
 
-MAX_HEADER_BYTES = 32 * 2**20
-MAX_TENSORS = 200_000
+MAX_HEADER_BYTES, MAX_TENSORS = 16 * 2**20, 50_000
+"A hundred times what the largest model of our families needs."
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-_DTYPES = {"F64", "F32", "F16", "BF16"}
+PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+FLOATS, WHOLE = ("F32", "F16", "BF16", "F64"), ("I64", "I32", "I16", "I8", "U8", "BOOL")
 
 
 @dataclass(frozen=True)
@@ -32,56 +35,78 @@ class Entry:
     file: Path
     name: str
     shape: tuple[int, ...]
+    dtype: str
 
 
-def find_files(directory: Path) -> list[Path]:
-    """The weight files of a model directory: one, or the shards that the index names."""
+def read_headers(directory: Path) -> dict[str, Entry]:
+    """All tensors of a model directory: of its one file, or of the shards that the index names."""
+    index, table = directory / INDEX, None
     if (directory / SINGLE).exists():
-        return [directory / SINGLE]
-    if (directory / INDEX).exists():
-        return _shards(directory)
-    pickled = sorted(directory.glob("*.bin")) + sorted(directory.glob("*.pt")) + sorted(directory.glob("*.ckpt"))
-    if pickled:
-        raise UserError(
-            f"{directory} has only {pickled[0].name}, a pickle: opening one can run code that is hidden in it",
-            f"if you trust where it comes from: regard convert {directory} NEW_DIRECTORY --allow-pickle",
-        )
-    raise UserError(f"{directory} has no {SINGLE}", f"expected {SINGLE} or {INDEX} beside config.json")
-
-
-def _shards(directory: Path) -> list[Path]:
-    index = read_json(directory / INDEX)
-    table = index.get("weight_map")
-    if not isinstance(table, dict) or not all(isinstance(name, str) for name in table.values()):
-        raise UserError(f"{directory / INDEX}: weight_map is not a table of file names")
-    files = []
-    for name in sorted(set(table.values())):
-        if Path(name).name != name or name.startswith(".") or not name.endswith(".safetensors"):
-            raise UserError(f"{directory / INDEX} names the shard {name!r}", "shards stand beside the index")
-        files.append(directory / name)
-    missing = [file.name for file in files if not file.is_file()]
-    if missing:
-        raise UserError(f"{directory}: {len(missing)} shards are missing: {', '.join(missing[:5])}")
+        files = [directory / SINGLE]
+    elif index.exists():
+        table = read_index(index)
+        files = [directory / name for name in sorted(set(table.values()))]
+    else:
+        raise _no_weights(directory)
+    entries: dict[str, Entry] = {}
     for file in files:
-        listed = {tensor for tensor, name in table.items() if name == file.name}
-        if listed != read_header(file).keys():
-            raise UserError(f"{directory / INDEX} does not list the tensors that {file.name} holds")
-    return files
+        for name, entry in read_header(file).items():
+            if name in entries:
+                raise UserError(f"{name} stands in both {entries[name].file} and {file}", "delete one of them")
+            entries[name] = entry
+    held = {name: entry.file.name for name, entry in entries.items()}
+    if table is not None and held != table:
+        wrong = sorted(name for name in held.keys() | table.keys() if held.get(name) != table.get(name))
+        found = f"{wrong[0]} is listed in {table.get(wrong[0])} and found in {held.get(wrong[0])}"
+        raise UserError(f"{index} and the shards differ in {len(wrong)} tensors: {found}", "download all of them again")
+    return entries
+
+
+def _no_weights(directory: Path) -> UserError:
+    if any(path.suffix in PICKLES for path in directory.iterdir()):
+        return refuse_pickle(directory)
+    return UserError(f"{directory} has no {SINGLE}", f"expected {SINGLE} or {INDEX} beside config.json")
+
+
+def refuse_pickle(source: Path) -> UserError:
+    return UserError(
+        f"{source} has its weights in a pickle only, and opening one can run code that is hidden in it",
+        f"if you trust where it comes from: regard convert {source} NEW_DIRECTORY --allow-pickle",
+    )
+
+
+def read_index(path: Path) -> dict[str, str]:
+    """Which shard holds which tensor. Shards stand beside the index, or in the hub's store where that links to."""
+    table = read_json(path).get("weight_map")
+    if not isinstance(table, dict) or not table or not all(isinstance(name, str) for name in table.values()):
+        raise UserError(f"{path}: weight_map is not a table of file names", "expected tensor names and their files")
+    suffix, inside = Path(path.name.removesuffix(".index.json")).suffix, path.parent.resolve()
+    shards = sorted(set(table.values()))
+    for name in shards:
+        if Path(name).name != name or "\\" in name or not name.endswith(suffix):
+            raise UserError(f"{path} names the shard {name[:80]!r}", f"expected a {suffix} file beside the index")
+    missing = [name for name in shards if not (path.parent / name).is_file()]
+    if missing:
+        raise UserError(f"{path}: {len(missing)} shards are missing: {', '.join(missing[:5])}", "download them")
+    for name in shards:
+        target = (path.parent / name).resolve()
+        if target.parent not in (inside, inside.parent.parent / "blobs"):
+            raise UserError(f"{path}: the shard {name} is a link to {target}", "put the file itself beside the index")
+    return table
 
 
 def read_header(path: Path) -> dict[str, Entry]:
     """Names and shapes, or an error; nothing else is read."""
     try:
+        if not path.is_file():  # a pipe would never end
+            raise ValueError("it is not a file")
+        size = path.stat().st_size
         with path.open("rb") as file:
-            size = path.stat().st_size
             raw = file.read(8)
             length = struct.unpack("<Q", raw)[0] if len(raw) == 8 else 0
             if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
-                raise UserError(
-                    f"{path} is not a whole safetensors file: {size:,} bytes, header said to be {length:,}",
-                    "download or save it again",
-                )
-            header = json.loads(file.read(length), object_pairs_hook=_unique(path))
+                raise ValueError(f"{size:,} bytes, header said to be {length:,}")
+            header = json.loads(file.read(length), object_pairs_hook=_unique)
         with safe_open(path, "pt"):  # the library's own checks: offsets, overlaps, holes, lengths
             pass
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
@@ -89,32 +114,17 @@ def read_header(path: Path) -> dict[str, Entry]:
     header.pop("__metadata__", None)
     if len(header) > MAX_TENSORS:
         raise UserError(f"{path} holds {len(header):,} tensors", f"at most {MAX_TENSORS:,} are accepted")
-    return {name: _entry(path, name, fields) for name, fields in header.items()}
+    for name, fields in header.items():
+        if fields["dtype"] not in FLOATS + WHOLE:
+            raise UserError(f"{path}: {name} has type {fields['dtype']}", f"expected one of {', '.join(FLOATS)}")
+    return {name: Entry(path, name, tuple(fields["shape"]), fields["dtype"]) for name, fields in header.items()}
 
 
-def _entry(path: Path, name: str, fields: Any) -> Entry:
-    if fields["dtype"] not in _DTYPES | {"I64", "I32", "U8", "BOOL", "I8", "I16"}:
-        raise UserError(f"{path}: {name} has type {fields['dtype']}", f"expected one of {', '.join(sorted(_DTYPES))}")
-    return Entry(path, name, tuple(fields["shape"]))
-
-
-def _unique(path: Path) -> Any:
-    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len({key for key, _ in pairs}) < len(pairs):
-            raise UserError(f"{path}: a tensor stands twice in the header", "the file is damaged or hostile")
-        return dict(pairs)
-
-    return build
-
-
-def read_headers(files: list[Path]) -> dict[str, Entry]:
-    entries: dict[str, Entry] = {}
-    for file in files:
-        for name, entry in read_header(file).items():
-            if name in entries:
-                raise UserError(f"{name} stands in both {entries[name].file.name} and {file.name}")
-            entries[name] = entry
-    return entries
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise ValueError("a name stands twice in the header")
+    return result
 
 
 class Reader:
@@ -145,13 +155,13 @@ def write_tensors(directory: Path, tensors: Mapping[str, Tensor], shard_bytes: i
         _write_file(directory / SINGLE, shards[0])
         (directory / INDEX).unlink(missing_ok=True)
         return
-    table = {}
+    table: dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
         name = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
         _write_file(directory / name, shard)
         table |= dict.fromkeys(shard, name)
     total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-    write_text(directory / INDEX, json.dumps({"metadata": {"total_size": total}, "weight_map": table}, indent=2))
+    write_json(directory / INDEX, {"metadata": {"total_size": total}, "weight_map": table})
     (directory / SINGLE).unlink(missing_ok=True)
 
 
@@ -169,33 +179,29 @@ def _split(tensors: Mapping[str, Tensor], shard_bytes: int) -> list[dict[str, Te
 
 
 def _write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    """What is whole and on disk takes the name in one step; else nothing changes."""
+    for leftover in path.parent.glob(f".{path.name}.tmp-*"):  # of a process that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
+    folder = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    new = folder / path.name
     try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, temporary, {"format": "pt"})
-        publish(temporary, path)
+        folder.mkdir(parents=True)
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, new, {"format": "pt"})
+        new.chmod(folder.stat().st_mode & 0o666)  # safetensors creates its files for the owner alone
+        with new.open("rb+") as file:
+            os.fsync(file.fileno())
+        new.replace(path)
+        _sync_names(path.parent)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path} could not be written: {error}", "the old file, if any, is untouched") from error
     finally:
-        for leftover in (temporary, *path.parent.glob(f"{temporary.name}.*")):
-            leftover.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
-    try:
-        temporary.write_text(text + "\n", encoding="utf-8")
-        publish(temporary, path)
-    except OSError as error:
-        raise UserError(f"{path} could not be written: {error}", "the old file, if any, is untouched") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def publish(temporary: Path, path: Path) -> None:
-    """Make a finished file visible under its name, on disk before the name changes."""
-    umask = os.umask(0)
-    os.umask(umask)
-    temporary.chmod(0o666 & ~umask)  # safetensors creates its files for the owner alone
-    with temporary.open("rb+") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
+def _sync_names(directory: Path) -> None:
+    with suppress(OSError):  # Windows opens no directory, and some file systems cannot do this
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,56 @@
+"""What a refusal must be: our own error, naming what it is about, saying what to do, and soon."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from regard.errors import UserError
+
+SECONDS = 10.0
+"A busy machine is slow; a refusal takes milliseconds."
+
+
+@contextmanager
+def refused(*parts: object, seconds: float = SECONDS) -> Iterator[None]:
+    start = time.perf_counter()
+    with pytest.raises(UserError) as caught:
+        yield
+    assert time.perf_counter() - start < seconds
+    shown = str(caught.value)
+    for part in parts:
+        assert str(part) in shown, shown
+    assert caught.value.hint, f"this does not say what to do: {shown}"
+    assert len(shown) < 5000
+    assert not any(sign in shown for sign in ("Traceback", "NoneType", "object at 0x")), shown
+
+
+MEASURE = """
+import json, resource, sys
+import torch, regard, regard.weights.store
+from regard.errors import UserError
+
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+error = ""
+try:
+    {action}
+except UserError as caught:
+    error = str(caught)
+grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(json.dumps([error, grown * (1 if sys.platform == "darwin" else 1024)]))
+"""
+
+
+def measured(action: str, *arguments: Path | str) -> tuple[str, int]:
+    """`action` in a process of its own: the message of its UserError and by how many bytes its memory grew at most."""
+    pytest.importorskip("resource", reason="memory is measured on POSIX only")
+    command = [sys.executable, "-c", MEASURE.format(action=action), *map(str, arguments)]
+    child = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert child.returncode == 0, child.stderr
+    message, grown = json.loads(child.stdout)
+    return message, grown
