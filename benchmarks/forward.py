@@ -52,7 +52,9 @@ def main() -> None:
             seconds = take_turns(runs, rounds=rounds)
             middle, low, high = ratio(seconds["theirs"], seconds["ours"])
             rows.append([name, str(batch), f"{middle:.2f}x", f"{low:.2f} to {high:.2f}"])
-            results.append({"model": name, "batch": batch, "ratio": middle, "low": low, "high": high, "seconds": seconds})
+            results.append(
+                {"model": name, "batch": batch, "ratio": middle, "low": low, "high": high, "seconds": seconds}
+            )
     data = {"machine": machine(("transformers",)), "rounds": rounds, "length": LENGTH, "results": results}
     report(
         "forward",

@@ -16,7 +16,9 @@ import torch
 RESULTS = Path(__file__).parent / "results"
 
 
-def take_turns(contestants: Mapping[str, Callable[[], Any]], *, rounds: int, warm_up: int = 2) -> dict[str, list[float]]:
+def take_turns(
+    contestants: Mapping[str, Callable[[], Any]], *, rounds: int, warm_up: int = 2
+) -> dict[str, list[float]]:
     """Seconds of every call, round by round; the order turns around each round so that nobody always goes first."""
     for _ in range(warm_up):
         for run in contestants.values():

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 PACKAGE = "regard"
 
-OPEN = {"errors", "config", "runlog"}
+OPEN = {"errors", "config", "machine", "runlog"}
 "Anyone may import these; in turn they import only each other."
 
 ARROWS: dict[str, set[str]] = {
@@ -41,7 +41,7 @@ ARROWS |= {name: set() for name in OPEN}
 NO_TORCH = {"text"} | OPEN
 TORCH = ("torch.", "torchvision.", "safetensors.torch.", "transformers.")
 
-SAME_WIRING = {("electra", "bert"), ("llama", "gpt"), ("t5", "transformer")}
+SAME_WIRING = {("electra", "bert")}
 "The first is a configuration of the second's wiring and may import it; no other family may."
 NOT_A_FAMILY = {"__init__", "base", "registry"}
 
@@ -73,7 +73,7 @@ UNSAFE_CALLS = {"eval", "exec", "os.system", "os.popen", "torch.load", "torch.se
 UNSAFE_CALLS |= {"torch.jit.load", "torch.hub.load"}
 UNSAFE_FLAGS = {"shell", "allow_pickle", "trust_remote_code"}
 
-POSIX_FILES: dict[str, str] = {}
+POSIX_FILES: dict[str, str] = {"machine.py": "it asks how much memory there is"}
 "The one file that may ask the operating system what only POSIX answers."
 POSIX_ONLY = {"fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"}
 

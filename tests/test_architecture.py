@@ -67,9 +67,7 @@ BAD: dict[Check, list[tuple[str, str, str]]] = {
         ("models/bert.py", "import regard.models.electra", "family electra"),
         ("models/gpt.py", "from regard.models import bert", "family bert"),
     ],
-    house.check_loops: [
-        ("layers/a.py", "from regard.layers.a import x", "layers.a -> layers.a"),
-    ],
+    house.check_loops: [("layers/a.py", "from regard.layers.a import x", "layers.a -> layers.a")],
     house.check_sizes: [
         ("layers/a.py", "x = 1\n" * 301, "301 lines, the limit is 300"),
         ("layers/a.py", "def f():\n" + body(60), "f has 61 lines"),
@@ -80,9 +78,7 @@ BAD: dict[Check, list[tuple[str, str, str]]] = {
         ),
         ("layers/a.py", "class A:\n    def __init__(s, a, b, c, d, e, f, g, *h, **i): ...", "9"),
     ],
-    house.check_median: [
-        ("layers/a.py", "def f():\n" + body(12), "median function has 13 lines"),
-    ],
+    house.check_median: [("layers/a.py", "def f():\n" + body(12), "median function has 13 lines")],
     house.check_names: [
         ("layers/utils.py", "", "after what it holds"),
         ("data/helpers.py", "", "after what it holds"),
@@ -144,9 +140,7 @@ def test_a_good_tree_is_not_reported(tmp_path: Path, check: Check) -> None:
 
 
 def test_a_loop_of_three_files_is_reported_once(tmp_path: Path) -> None:
-    files = {
-        f"layers/{here}.py": f"from regard.layers.{there} import x" for here, there in ("ab", "bc", "ca")
-    }
+    files = {f"layers/{here}.py": f"from regard.layers.{there} import x" for here, there in ("ab", "bc", "ca")}
     assert list(house.check_loops(grow(tmp_path, files))) == [
         "import loop: layers.a -> layers.b -> layers.c -> layers.a"
     ]

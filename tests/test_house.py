@@ -31,9 +31,7 @@ def test_every_dependency_is_pinned_inside_its_range(group: str | None) -> None:
 
 
 def test_the_readme_has_one_test_command_and_every_pip_call_in_it_is_constrained() -> None:
-    blocks = re.findall(
-        r"<!-- test command -->\s*```\w*\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
-    )
+    blocks = re.findall(r"<!-- test command -->\s*```\w*\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert len(blocks) == 1
     calls = [line for line in blocks[0].splitlines() if "pip install" in line]
     assert calls

@@ -16,11 +16,7 @@ __version__ = "0.1.0"
 
 __all__ = ["UserError", "__version__", "load", "load_model"]
 
-_HOME = {
-    "UserError": "regard.errors",
-    "load": "regard.tasks.load",
-    "load_model": "regard.weights.store",
-}
+_HOME = {"UserError": "regard.errors", "load": "regard.tasks.load", "load_model": "regard.weights.store"}
 
 
 def __getattr__(name: str) -> object:

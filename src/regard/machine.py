@@ -1,5 +1,6 @@
 """What this computer has: the only place that asks the operating system."""
 
+import ctypes
 import os
 import sys
 from pathlib import Path
@@ -16,8 +17,6 @@ def memory_bytes() -> int | None:
 
 
 def _windows_memory() -> int | None:
-    import ctypes  # only Windows needs it
-
     size = ctypes.c_ulonglong(0)
     known = ctypes.windll.kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(size))  # type: ignore[attr-defined, unused-ignore]
     return size.value * 1024 if known else None

@@ -143,21 +143,9 @@ TORCH_CPU = "[enforce fail at alloc_cpu.cpp:125] DefaultCPUAllocator: can't allo
         (click.FileError("a.txt", "it is gone"), 1, "error: Could not open file 'a.txt': it is gone\n"),
         (MemoryError(), 4, "error: out of memory: no message\n  try a smaller model"),
         (RuntimeError(TORCH_CPU), 4, "error: out of memory: [enforce fail"),
-        (
-            type("OutOfMemoryError", (RuntimeError,), {})("CUDA is full"),
-            4,
-            "error: out of memory: CUDA is full",
-        ),
-        (
-            PermissionError(13, "Permission denied", "a.txt"),
-            1,
-            "error: [Errno 13] Permission denied: 'a.txt'\n",
-        ),
-        (
-            KeyError("x"),
-            1,
-            "error: KeyError: 'x' (this is a bug in regard; run again with --debug to see where)\n",
-        ),
+        (type("OutOfMemoryError", (RuntimeError,), {})("CUDA is full"), 4, "error: out of memory: CUDA is full"),
+        (PermissionError(13, "Permission denied", "a.txt"), 1, "error: [Errno 13] Permission denied: 'a.txt'\n"),
+        (KeyError("x"), 1, "error: KeyError: 'x' (this is a bug in regard; run again with --debug to see where)\n"),
         (RuntimeError("a\nb"), 1, "error: RuntimeError: a (this is a bug"),
         (click.exceptions.Exit(1), 1, ""),
     ],
@@ -181,10 +169,7 @@ def test_an_error_has_its_exit_code_and_no_traceback(
 @pytest.mark.parametrize("args", [["--debug", "fail"], ["fail", "--debug"]])
 @pytest.mark.parametrize("error", [KeyError("x"), UserError("bad file")])
 def test_debug_shows_the_traceback_before_or_after_the_verb(
-    verb: Callable[[BaseException], None],
-    capsys: pytest.CaptureFixture[str],
-    error: BaseException,
-    args: list[str],
+    verb: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str], error: BaseException, args: list[str]
 ) -> None:
     verb(error)
     cli.run(args)
@@ -227,9 +212,7 @@ def test_a_full_disk_is_an_error_and_not_a_traceback() -> None:
 def test_a_terminal_without_the_letter_gets_its_escape() -> None:
     script = "import click, regard.cli.main as m\nm._soften(m.sys.stdout)\nclick.echo('\\u0394')"
     env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, env=env, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, env=env, timeout=60, check=True)
     assert done.stdout.strip() == b"\\u0394"
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from faults.refusal import measured, refused
 from safetensors.torch import load_file, save_file
-from weights.checkpoints import bits, change_json, save_tiny, tensors_of, write_safetensors
 
-from regard.weights.store import load_model
+from faults.refusal import measured, refused
+from regard.weights.store import load_model, save_model
+from weights.checkpoints import bits, change_json, save_tiny, tensors_of, write_safetensors
 
 MIB = 2**20
 
@@ -104,8 +104,6 @@ def test_a_tensor_that_stands_twice_in_the_header_is_refused(weights: Path) -> N
 
 @pytest.mark.parametrize("shape", [[2**40, 0], [0], [11, 8, 0]])
 def test_a_tensor_of_no_bytes_and_any_shape_is_compared_with_the_model(weights: Path, shape: list[int]) -> None:
-    header, data = header_of(weights)
-    header["transformer.wte.weight"] = entry(shape, 0, 0)
     tensors = load_file(weights)
     tensors["transformer.wte.weight"] = torch.zeros(0)
     save_file(tensors, weights)
@@ -117,7 +115,8 @@ def test_a_tensor_of_no_bytes_and_any_shape_is_compared_with_the_model(weights: 
 
 
 def test_three_hundred_thousand_tensors_are_refused_without_being_looked_at(weights: Path) -> None:
-    write_safetensors(weights, {f"tensor.{i}": entry([0], 0, 0) for i in range(300_000)})
+    nothing = json.dumps(entry([0], 0, 0))
+    write_safetensors(weights, "{" + ", ".join(f'"tensor.{i}": {nothing}' for i in range(300_000)) + "}")
     with refused(weights, "bytes", seconds=3):
         load_model(weights.parent)
 
@@ -130,7 +129,7 @@ def test_ninety_thousand_tensors_are_refused_by_their_number(weights: Path) -> N
 
 def test_forty_thousand_unknown_tensors_are_all_counted_in_seconds(weights: Path) -> None:
     write_safetensors(weights, {f"transformer.h.{i}.x": entry([0], 0, 0) for i in range(40_000)})
-    with refused("transformer.h.0.x is not part of the model", "differences"):
+    with refused("40028 differences", "... and 40008 more"):
         load_model(weights.parent)
 
 
@@ -193,7 +192,7 @@ def test_a_second_copy_of_a_tied_table_is_no_difference(weights: Path) -> None:
 def test_sizes_are_checked_before_anything_is_allocated(weights: Path) -> None:
     change_json(weights.parent / "config.json", n_embd=2**20, n_inner=2**22, vocab_size=2**20, n_layer=100)
     message, grown = measured("regard.load_model(sys.argv[1])", weights.parent)
-    assert "transformer.wte.weight has shape [11, 8], expected [1048576, 1048576]" in message
+    assert "transformer.h.0.ln_1.weight has shape [8], expected [1048576]" in message
     assert grown < 200 * MIB
 
 
@@ -265,8 +264,6 @@ def test_a_model_keeps_its_numbers_while_its_file_is_replaced(directory: Path) -
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.fill_(7.0)
-    from regard.weights.store import save_model
-
     save_model(other, directory)
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert all((tensor == 7.0).all() for tensor in tensors_of(directory).values())

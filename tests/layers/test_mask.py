@@ -15,9 +15,7 @@ flags = st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, ma
 def by_loop(rows: int, n_queries: int, n_keys: int, may: Any) -> torch.Tensor:
     """(B, 1, T, S) from may(row, query, key), where the last query stands at the place of the last key."""
     first = n_keys - n_queries
-    cells = [
-        [[bool(may(b, t + first, s)) for s in range(n_keys)] for t in range(n_queries)] for b in range(rows)
-    ]
+    cells = [[[bool(may(b, t + first, s)) for s in range(n_keys)] for t in range(n_queries)] for b in range(rows)]
     return torch.tensor(cells)[:, None]
 
 
@@ -87,7 +85,10 @@ def test_the_tensor_is_built_once_for_all_layers() -> None:
 def test_only_a_mask_with_no_other_rule_is_plain_causal() -> None:
     assert Mask(causal=True).is_plain_causal
     others: list[dict[str, Any]] = [
-        {"valid": torch.ones(1, 3).bool()}, {"window": 2}, {"positions": torch.zeros(1, 3).long()}, {"causal": False}
+        {"valid": torch.ones(1, 3).bool()},
+        {"window": 2},
+        {"positions": torch.zeros(1, 3).long()},
+        {"causal": False},
     ]
     assert not any(Mask(**{"causal": True} | rule).is_plain_causal for rule in others)
 

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import tiny
 from torch import Tensor
 from torch.testing import assert_close
 
+from models import tiny
 from regard.errors import UserError
 from regard.models.base import Output
-from regard.models.electra import Electra, ElectraConfig
 
 CLOSE = {"rtol": 0.0, "atol": 1e-5}
 PER_TEXT = {"pooled", "classify", "next_sentence", "distil"}
@@ -43,7 +43,9 @@ def read(name: str, ids: Tensor, valid: Tensor | None = None) -> dict[str, Tenso
     return named(model_of(name)(ids, valid))
 
 
-def assert_row(ours: dict[str, Tensor], theirs: dict[str, Tensor], row: int, real: Tensor | slice = slice(None)) -> None:
+def assert_row(
+    ours: dict[str, Tensor], theirs: dict[str, Tensor], row: int, real: Tensor | slice = slice(None)
+) -> None:
     """Row `row` of `ours`, at its real tokens, equals the only row of `theirs`."""
     for key, value in theirs.items():
         mine = ours[key][row] if key in PER_TEXT else ours[key][row][real]
@@ -128,7 +130,7 @@ def test_the_class_of_a_text_is_read_off_its_last_real_token() -> None:
 
 def pieces(cuts: set[int], length: int) -> Iterator[slice]:
     edges = sorted({0, length} | {cut for cut in cuts if cut < length})
-    yield from (slice(a, b) for a, b in zip(edges, edges[1:], strict=False))
+    yield from (slice(a, b) for a, b in pairwise(edges))
 
 
 @few
@@ -277,7 +279,7 @@ def test_the_electra_pair_shares_one_token_table_and_trains_all_of_it() -> None:
 def test_an_electra_pair_whose_tables_cannot_be_one_is_refused() -> None:
     for wrong in ({"d_embed": 6}, {"vocab_size": tiny.VOCAB + 1}):
         with pytest.raises(UserError, match="token table"):
-            Electra(ElectraConfig(generator=tiny.config_of("electra generator", **wrong), discriminator=tiny.config_of("electra")))  # fmt: skip
+            tiny.make_electra_pair(**wrong)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "vit"])

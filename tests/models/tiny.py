@@ -1,4 +1,4 @@
-"""Tiny models of every family: the published presets with small sizes, and weights that leave nothing at zero or one."""
+"""Tiny models of every family: the presets in small sizes, with weights that leave nothing at zero or one."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from regard.layers.position import RopeScaling
-from regard.models.base import Model
+from regard.models.base import Model, initialise
 from regard.models.electra import Electra, ElectraConfig
-from regard.models.registry import PRESETS
+from regard.models.registry import find_preset
 
 VOCAB, LENGTH = 37, 24
 
@@ -41,11 +41,11 @@ SEQ2SEQ: dict[str, tuple[str, dict[str, Any]]] = {
     "marian": ("marian-base", _SMALL | _SIDES),
     "pegasus": ("pegasus-large", _SMALL | _SIDES),
     "bart": ("bart-base", _SMALL | _SIDES),
-    "t5": ("t5-small", _SMALL | _BUCKETS | {"logit_scale": 16**-0.5}),
+    "t5": ("t5-small", _SMALL | _BUCKETS),
     "t5 v1.1": ("t5-v1.1-small", _SMALL | _BUCKETS | {"n_decoder_layers": 1}),
 }
 IMAGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "vit": ("vit-base", {key: _SMALL[key] for key in ("d_model", "n_heads", "d_ff", "n_layers")} | _PIXELS),
+    "vit": ("vit-base", {key: _SMALL[key] for key in ("d_model", "n_heads", "d_ff", "n_layers")} | _PIXELS)
 }
 IMAGES["vit local"] = ("vit-base", IMAGES["vit"][1] | {"window": 1, "n_layers": 1})
 IMAGES["deit"] = ("deit-tiny", IMAGES["vit"][1])
@@ -56,13 +56,13 @@ ALL = TEXTS | SEQ2SEQ | IMAGES
 
 def config_of(name: str, **sizes: Any) -> Any:
     preset, small = ALL[name]
-    return replace(PRESETS[preset][1], **small | sizes)
+    return replace(find_preset(preset)[1], **small | sizes)
 
 
 def make(name: str, *, seed: int = 0, **sizes: Any) -> Any:
     """A model ready to read, its weights random but always the same."""
     torch.manual_seed(seed)
-    return shaken(PRESETS[ALL[name][0]][0].build(config_of(name, **sizes)))
+    return shaken(find_preset(ALL[name][0])[0].build(config_of(name, **sizes)))
 
 
 def make_electra_pair(**sizes: Any) -> Electra:
@@ -74,6 +74,7 @@ def make_electra_pair(**sizes: Any) -> Electra:
 def shaken(model: Any) -> Any:
     """No bias stays zero and no norm stays one: a part left out, or in the wrong place, then shows."""
     assert isinstance(model, Model)
+    initialise(model, std=0.2)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)

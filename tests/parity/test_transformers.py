@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from parity import tiny
 from torch import Tensor
 from torch.testing import assert_close
 
+from parity import tiny
 from regard.layers.block import Block
 from regard.models.base import Model
 from regard.weights.store import load_model, save_model
@@ -49,11 +49,24 @@ def inputs_of(name: str) -> dict[str, Tensor]:
 
 def run_theirs(model: Any, name: str, inputs: dict[str, Tensor]) -> tuple[dict[str, Tensor], list[Tensor]]:
     """Their outputs under our names, and the hidden states after every block."""
-    renamed = {"pixels": "pixel_values", "ids": "input_ids", "valid": "attention_mask", "src": "input_ids", "tgt": "decoder_input_ids", "src_valid": "attention_mask"}  # fmt: skip
+    renamed = {
+        "pixels": "pixel_values",
+        "ids": "input_ids",
+        "valid": "attention_mask",
+        "src": "input_ids",
+        "tgt": "decoder_input_ids",
+        "src_valid": "attention_mask",
+    }
     with torch.no_grad():
         out = model(**{renamed[key]: value for key, value in inputs.items()}, output_hidden_states=True)
     outputs = {}
-    for key, ours in {"logits": "logits", "prediction_logits": "logits", "seq_relationship_logits": "next_sentence", "pooler_output": "pooled", "last_hidden_state": "hidden"}.items():  # fmt: skip
+    for key, ours in {
+        "logits": "logits",
+        "prediction_logits": "logits",
+        "seq_relationship_logits": "next_sentence",
+        "pooler_output": "pooled",
+        "last_hidden_state": "hidden",
+    }.items():
         if getattr(out, key, None) is not None:
             outputs[ours] = getattr(out, key)
     if hasattr(out, "start_logits"):
@@ -136,7 +149,12 @@ def test_greedy_tokens_through_our_state_equal_theirs(name: str, tmp_path: Path)
     ours = load_model(tmp_path)
     prompt = torch.randint(3, tiny.VOCAB, (2, 5))
     expected = theirs.generate(
-        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=12, min_new_tokens=12, do_sample=False, pad_token_id=0
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        max_new_tokens=12,
+        min_new_tokens=12,
+        do_sample=False,
+        pad_token_id=0,
     )
     state = ours.new_state(2, 17)
     with torch.no_grad():

@@ -213,6 +213,37 @@ def test_a_normaliser_that_doubles_the_text_forty_times_is_refused(make: Maker) 
     refused(make, "times longer", normalizer={"type": "Sequence", "normalizers": [twice] * 40})
 
 
+def test_a_decoder_that_doubles_the_text_forty_times_is_refused(make: Maker) -> None:
+    twice = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+    refused(make, "times longer", decoder={"type": "Sequence", "decoders": [twice] * 40})
+
+
+def test_a_word_length_that_takes_hours_is_refused(make: Maker) -> None:
+    wordpiece = {"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "", "vocab": {"a": 0}}
+    refused(make, "max_input_chars_per_word", model={**wordpiece, "max_input_chars_per_word": 2**64 - 1})
+
+
+@pytest.mark.parametrize(
+    ("ids", "tokens", "match"),
+    [
+        ([1] * 1001, ["b"] * 1001, "adds 1,001 tokens"),
+        ([77], ["b"], "the id 77"),
+        ([1, 1], ["b"], "fewer"),
+        ([4294967295], ["b"], "the id 42"),
+    ],
+)
+def test_a_template_of_wrong_or_endless_ids_is_refused(make: Maker, ids: Any, tokens: Any, match: str) -> None:
+    single = [{"SpecialToken": {"id": "X", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}]
+    special = {"X": {"id": "X", "ids": ids, "tokens": tokens}}
+    template = {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}
+    refused(make, match, post_processor=template)
+
+
+def test_an_added_token_that_the_library_would_renumber_is_refused(make: Maker) -> None:
+    refused(make, "its place is 3", added_tokens=[added(4294967295, "<x>")])
+
+
 def test_stored_padding_of_a_trillion_is_never_done(make: Maker) -> None:
     padding = {"direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "a"}
     ours = opened(make, padding={**padding, "strategy": {"Fixed": 10**12}})

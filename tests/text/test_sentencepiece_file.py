@@ -63,7 +63,7 @@ def test_pieces_scores_and_kinds_equal_sentencepiece(pieces_dir: Path, name: str
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", MODELS[::3])
 def test_normalised_text_equals_sentencepiece(pieces_dir: Path, name: str, lines: list[str]) -> None:
     normalizer = core_of(read_sentencepiece(pieces_dir / name)).normalizer
     theirs = sentencepiece.SentencePieceProcessor(model_file=str(pieces_dir / name))
@@ -129,7 +129,7 @@ def test_c11_random_bytes_are_refused(data: bytes) -> None:
 def test_c11_a_file_cut_anywhere_is_refused_or_smaller(pieces_dir: Path) -> None:
     data = (pieces_dir / "t5_spiece.model").read_bytes()
     whole = parse_sentencepiece(data)
-    for cut in range(1, len(data), len(data) // 6):
+    for cut in range(1, len(data), len(data) // 3):
         with contextlib.suppress(UserError):
             assert len(parse_sentencepiece(data[:cut]).pieces) <= len(whole.pieces)
 

@@ -18,13 +18,7 @@ DONE = -1
 
 
 def greedy(
-    step: Step[S],
-    state: S,
-    prompt: Tensor,
-    *,
-    limit: int,
-    end_ids: Collection[int] = (),
-    valid: Tensor | None = None,
+    step: Step[S], state: S, prompt: Tensor, *, limit: int, end_ids: Collection[int] = (), valid: Tensor | None = None
 ) -> Iterator[Tensor]:
     """Yields the next ids (B) until every row has ended or `limit` tokens are written; the end itself is yielded."""
     ends = torch.tensor(sorted(end_ids), dtype=torch.long, device=prompt.device)

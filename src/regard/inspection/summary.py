@@ -12,7 +12,7 @@ from regard.models.base import Model
 
 PARTS: dict[str, str] = {
     "cross-attention": r"\.cross\.",
-    "attention": r"\.attn\.|\.attention\.",
+    "attention": r"\.attn\.|\.attention\.|\.combine\.",
     "feed-forward": r"\.ffn\.",
     "recurrence": r"recurrence|weight_[ih]h|bias_[ih]h",
     "norms": r"norm\.(weight|bias)$",

@@ -1,16 +1,13 @@
 """What all models have in common: a named output, a configuration, sizes."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.config import require
 from regard.layers.choices import StackConfig
-from regard.layers.state import DecodingState
-
-S = TypeVar("S", bound=DecodingState)
 
 
 @dataclass
@@ -54,13 +51,6 @@ class TextConfig(StackConfig, ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 < self.vocab_size <= 2**31, f"vocab_size is {self.vocab_size}", "expected a positive number")
-
-
-class Decodes(Protocol[S]):
-    """A model that writes token by token: all that `regard.decoding` asks for."""
-
-    def step(self, ids: Tensor, state: S, valid: Tensor | None = None) -> Tensor:
-        """Append ids (B, T) to the state; scores (B, V) of the token that follows each row's last real one."""
 
 
 class Model(nn.Module):

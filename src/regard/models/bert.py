@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.config import require
 from regard.layers.encoder import Encoder
 from regard.layers.feedforward import Activation
-from regard.layers.head import MaskedLmHead, Pooler, ReplacedTokenHead
+from regard.layers.head import MaskedLmHead, Pooler, PoolKind, ReplacedTokenHead, pool
 from regard.models.base import Model, Output, TextConfig
 
 HeadName = Literal["masked_lm", "next_sentence", "replaced_token", "classify", "tag", "span"]
@@ -86,10 +86,14 @@ class Bert(Model):
         """`ids` (B, T); `valid` (B, T) True for real tokens; `segments` (B, T) 0 for sentence A, 1 for B."""
         hidden = self.encoder(ids, valid, segments=segments)
         pooled = None if self.pooler is None else self.pooler(hidden, valid)
-        heads = {name: self.apply_head(name, hidden, pooled) for name in self.config.heads}
+        heads: dict[str, Tensor] = {name: self.apply_head(name, hidden, pooled) for name in self.config.heads}
         return Output(next(iter(heads.values()), hidden), hidden, pooled, heads)
 
-    def apply_head(self, name: HeadName, hidden: Tensor, pooled: Tensor | None) -> Tensor:
+    def vectors(self, ids: Tensor, valid: Tensor | None, kind: PoolKind) -> Tensor:
+        """One vector (B, D) a text, without heads."""
+        return pool(self.encoder(ids, valid), valid, kind)
+
+    def apply_head(self, name: str, hidden: Tensor, pooled: Tensor | None) -> Tensor:
         head = self.heads[name]
         if name == "masked_lm":
             assert self.encoder.embed.token is not None

@@ -4,7 +4,7 @@ The translator is the encoder-decoder of Sutskever et al. (2014), with the atten
 Luong et al. (2015), or none. In all three the decoder starts from the encoder's last state.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -266,18 +266,3 @@ def build(config: RecurrentConfig) -> Model:
     if config.kind == "classifier":
         return RecurrentClassifier(config)
     return RecurrentTranslator(config) if config.kind == "translator" else RecurrentLanguageModel(config)
-
-
-_PLAIN = RecurrentConfig(bidirectional=True, tie=True, dropout=0.1)
-_PURPOSES: dict[str, RecurrentConfig] = {
-    "": _PLAIN,
-    "-dot": replace(_PLAIN, attention="dot"),
-    "-additive": replace(_PLAIN, attention="additive"),
-    "-lm": replace(_PLAIN, kind="language_model", bidirectional=False, n_layers=2),
-    "-classifier": replace(_PLAIN, kind="classifier", d_model=256, labels=("negative", "positive")),
-}
-_CELLS: tuple[CellKind, ...] = ("rnn", "lstm", "gru")
-
-PRESETS: dict[str, RecurrentConfig] = {
-    f"recurrent-{cell}{purpose}": replace(config, cell=cell) for cell in _CELLS for purpose, config in _PURPOSES.items()
-}

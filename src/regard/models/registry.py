@@ -43,7 +43,7 @@ FAMILIES: dict[str, Family] = {
         Family("gpt", "decoder, next token; GPT, GPT-2, GPT-3", gpt.Gpt, gpt.GptConfig),
         Family("llama", "decoder with rotary positions; SmolLM2, TinyLlama, Qwen2", gpt.Gpt, gpt.GptConfig),
         Family("vit", "encoder over image patches; DeiT", vit.Vit, vit.VitConfig),
-        Family("recurrent", "RNN, LSTM and GRU, with and without attention", recurrent.build, recurrent.RecurrentConfig),
+        Family("recurrent", "RNN, LSTM, GRU, with and without attention", recurrent.build, recurrent.RecurrentConfig),
     )
 }  # fmt: skip
 

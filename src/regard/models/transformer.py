@@ -3,7 +3,7 @@
 BART, Marian and Pegasus are configurations of this wiring, and so is T5 (t5.py).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor
@@ -54,12 +54,9 @@ class TransformerConfig(TextConfig):
     @property
     def decoder(self) -> StackConfig:
         """The decoder's stack: the encoder's with its own depth, heads and width."""
-        names = StackConfig.__dataclass_fields__
         own = {"n_layers": self.n_decoder_layers, "n_heads": self.n_decoder_heads, "d_ff": self.d_decoder_ff}
-        return replace(
-            StackConfig(**{name: getattr(self, name) for name in names}),
-            **{name: value for name, value in own.items() if value is not None},
-        )
+        values = {name: getattr(self, name) for name in StackConfig.__dataclass_fields__}
+        return StackConfig(**values | {name: value for name, value in own.items() if value is not None})
 
     @property
     def out_size(self) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from regard.config import read_json, read_json_value
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
-from regard.layers.head import PoolKind, pool
+from regard.models.bert import Bert
 from regard.text.tokenizer import Tokenizer
 
 BATCH_TOKENS = 4096
 "Tokens, with padding, that go through the model at once."
+
+PoolKind = Literal["first", "mean", "last"]
 
 _POOLING: dict[str, PoolKind] = {"cls": "first", "mean": "mean", "lasttoken": "last"}
 _POOLING_KEYS = {
@@ -72,7 +74,7 @@ def _optional(path: Path) -> dict[str, Any]:
 class Embedder:
     """`embed(["a text", "another"])` gives a float32 array with one row a text."""
 
-    def __init__(self, model: Any, tokenizer: Tokenizer, pooling: Pooling) -> None:
+    def __init__(self, model: Bert, tokenizer: Tokenizer, pooling: Pooling) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.pooling = pooling
@@ -100,7 +102,7 @@ class Embedder:
             ids[i, : len(row)] = torch.tensor(row)
             valid[i, : len(row)] = True
         mask = None if bool(valid.all()) else valid.to(self.model.device)
-        pooled = pool(self.model.encoder(ids.to(self.model.device), mask), mask, self.pooling.kind)
+        pooled = self.model.vectors(ids.to(self.model.device), mask, self.pooling.kind)
         if self.pooling.normalise:
             pooled = torch.nn.functional.normalize(pooled, dim=-1)
         return pooled.float().cpu().numpy()

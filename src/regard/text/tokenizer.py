@@ -20,6 +20,9 @@ ROLES = ("pad", "bos", "eos", "unk", "mask", "cls", "sep")
 MAX_CHARS = 10_000_000
 "Longest text taken in one call: ten megabytes of one letter need about ten seconds."
 
+MAX_AROUND = 1000
+"Most tokens that a template may add to a text; a long prefix for prompting is still far below."
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -93,12 +96,17 @@ class Tokenizer:
             setattr(self, f"{role}_id", found)
 
     def _check_template(self) -> None:
-        """What is put around every text must be tokens, or the first encoding would betray the model."""
-        with guarded("trying the tokenizer"):
-            around = self._core.encode("", "", add_special_tokens=True)
-        for token, id in zip(around.tokens, self._ids(around), strict=True):
-            if id >= self.vocab_size:
-                raise UserError(f"the template adds {token!r} with id {id}, outside the vocabulary{self._where()}")
+        """What is put around every text must be tokens, and few: else each encoding would betray the model."""
+        for pair in (None, ""):
+            with guarded("trying the tokenizer"):
+                around = self._core.encode("", pair, add_special_tokens=True)
+            if len(around.ids) > MAX_AROUND:
+                raise UserError(f"the template{self._where()} adds {len(around.ids):,} tokens to each text")
+            if len(around.tokens) != len(around.ids):
+                raise UserError(f"the template{self._where()} names fewer tokens than ids")
+            for id in self._ids(around):
+                if id >= self.vocab_size:
+                    raise UserError(f"the template adds the id {id}, outside the vocabulary{self._where()}")
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.vocab_size} ids, special={self.special})"

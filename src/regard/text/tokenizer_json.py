@@ -1,7 +1,7 @@
 """tokenizer.json: the `tokenizers` library's own file, read by it after our checks.
 
 The library believes the file: it takes ids of four billion, one id for two tokens, a million added
-tokens and normalisers that double the text forty times. These are refused here, before it starts.
+tokens and steps that double the text forty times. These are refused here, before it starts.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,9 @@ from regard.text.settings import MAX_ADDED, Settings, add_tokens
 from regard.text.tokenizer import Tokenizer
 
 MAX_GROWTH = 1024
-"How many times longer a file's normaliser may make a text; real ones stay below ten."
+"How many times longer a file's normaliser or decoder may make a text; real ones stay below ten."
+MAX_WORD = 1000
+"Longest word that WordPiece tries to split, usually 100: its time grows with the cube."
 
 # Where no settings file names the roles, tokens with these names have them.
 _USUAL = {
@@ -34,9 +36,11 @@ _USUAL = {
 
 def load_tokenizer_json(path: Path, settings: Settings) -> Tokenizer:
     text = read_text(path, MAX_VOCABULARY)
-    _check(parse_json(text, str(path)), str(path))
+    data = parse_json(text, str(path))
+    _check(data, str(path))
     with guarded(f"reading {path}", "the file is damaged, or made by a newer version of tokenizers"):
         core = tokenizers.Tokenizer.from_str(text)
+    _check_places(core, data.get("added_tokens") or [], str(path))
     special = add_tokens(core, settings, {} if settings.roles else _usual_roles(core))
     return Tokenizer(core, special=special, chat_template=settings.chat_template, source=settings.directory)
 
@@ -55,11 +59,11 @@ def _check(data: Any, name: str) -> None:
     if isinstance(vocabulary, dict):  # Unigram has a list instead, where places are ids
         checked_vocabulary(vocabulary, name)
     _check_added(data.get("added_tokens") or [], name)
-    growth = 1
-    for content in _insertions(data.get("normalizer")):
-        growth *= max(1, len(content))
-        if growth > MAX_GROWTH:
-            raise UserError(f"the normaliser of {name} can make a text more than {MAX_GROWTH} times longer")
+    _check_growth(data.get("normalizer"), f"the normaliser of {name}")
+    _check_growth(data.get("decoder"), f"the decoder of {name}")
+    longest = model.get("max_input_chars_per_word", 0)
+    if not isinstance(longest, int) or longest > MAX_WORD:
+        raise UserError(f"max_input_chars_per_word is {longest!r} in {name}, expected at most {MAX_WORD}")
 
 
 def _check_added(added: Any, name: str) -> None:
@@ -70,12 +74,30 @@ def _check_added(added: Any, name: str) -> None:
             raise UserError(f"an added token of {name} is empty: {token!r}")
 
 
-def _insertions(normalizer: Any) -> Iterator[str]:
-    """What each step of a normaliser puts in place of a character."""
-    if not isinstance(normalizer, dict):
+def _check_growth(steps: Any, name: str) -> None:
+    growth = 1
+    for content in _insertions(steps):
+        growth *= max(1, len(content))
+        if growth > MAX_GROWTH:
+            raise UserError(f"{name} can make a text more than {MAX_GROWTH} times longer")
+
+
+def _insertions(steps: Any) -> Iterator[str]:
+    """What each step of a normaliser or decoder puts in place of a character."""
+    if not isinstance(steps, dict):
         return
-    for step in normalizer.get("normalizers") or []:
+    for step in [*(steps.get("normalizers") or []), *(steps.get("decoders") or [])]:
         yield from _insertions(step)
-    content = normalizer.get("content")
-    if normalizer.get("type") == "Replace" and isinstance(content, str):
+    content = steps.get("content")
+    if steps.get("type") == "Replace" and isinstance(content, str):
         yield content
+
+
+def _check_places(core: tokenizers.Tokenizer, added: list[dict[str, Any]], name: str) -> None:
+    """The library numbers added tokens by their order, whatever the file says."""
+    for token in added:
+        id = core.token_to_id(token["content"])
+        if id != token.get("id"):
+            raise UserError(
+                f"{name} numbers the added token {token['content']!r} {token.get('id')}, but its place is {id}"
+            )

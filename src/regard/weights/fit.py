@@ -1,6 +1,7 @@
 """Putting a file's tensors into a model that was built without memory, once every name and shape is known to fit."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -9,6 +10,19 @@ from torch import Tensor, nn
 from regard.errors import UserError
 from regard.weights.keymap import Source
 from regard.weights.tensorfile import WHOLE, Entry
+
+
+@contextmanager
+def described_by(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a model that is built from a file's settings, and without memory, is said of the file."""
+    try:
+        with torch.device("meta"):
+            yield
+    except UserError as error:
+        hint = error.hint or "correct the file, or get it again"
+        raise UserError(f"{path}: {error.message.removeprefix('config.json: ')}", hint) from error
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"{path} describes no model: {error}", "a value has the wrong type or size") from error
 
 
 def check(

@@ -17,19 +17,18 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize, quant_shape_to_byte_shape
 from torch import Tensor
 
-from regard.config import build
+from regard.config import build, read_toml
 from regard.errors import UserError, pick
 from regard.models.gpt import Gpt, GptConfig
-from regard.weights.fit import assign, check
-from regard.weights.keymap import KeyMap
-from regard.weights.layout import Layout
-from regard.weights.llama import LLAMA, QWEN2, gguf_table
+from regard.weights.fit import assign, check, described_by
+from regard.weights.keymap import Edit, KeyMap, plain
 from regard.weights.tensorfile import Entry
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY, _MAX_COUNT = 8, 9, 1_000_000
-_ARCHITECTURES: dict[str, tuple[Layout, bool]] = {"llama": (LLAMA, True), "qwen2": (QWEN2, False)}
-"The layout, and whether the converter permuted the rows of queries and keys."
+_PERMUTED = {"llama": True, "qwen2": False}
+"By architecture: whether llama.cpp's converter permuted the rows of queries and keys."
+_TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 
 
 @dataclass(frozen=True)
@@ -153,42 +152,48 @@ def _place(cursor: _Cursor) -> Packed:
 
 def read_config(file: GgufFile) -> GptConfig:
     name = str(file.metadata.get("general.architecture"))
-    layout, _ = pick(name, _ARCHITECTURES, "GGUF architecture")
+    pick(name, _PERMUTED, "GGUF architecture")
     if "rope_freqs.weight" in file.tensors or f"{name}.rope.scaling.type" in file.metadata:
-        raise UserError(f"{file.path} rescales its rotary positions", "open the Hugging Face directory instead")
+        raise UserError("the rotary positions are rescaled", "open the Hugging Face directory instead")
     tokens = file.metadata.get("tokenizer.ggml.tokens")
     if not isinstance(tokens, list):
-        raise UserError(f"{file.path} has no list of tokens (tokenizer.ggml.tokens)", "download a whole model")
-    keys = {
-        "n_layers": f"{name}.block_count",
-        "max_len": f"{name}.context_length",
-        "d_model": f"{name}.embedding_length",
-        "d_ff": f"{name}.feed_forward_length",
-        "n_heads": f"{name}.attention.head_count",
-        "n_kv_heads": f"{name}.attention.head_count_kv",
-        "d_head": f"{name}.attention.key_length",
-        "rope_theta": f"{name}.rope.freq_base",
-        "norm_eps": f"{name}.attention.layer_norm_rms_epsilon",
-        "pad_id": "tokenizer.ggml.padding_token_id",
-        "bos_id": "tokenizer.ggml.bos_token_id",
-    }
+        raise UserError("there is no list of tokens (tokenizer.ggml.tokens)", "download a whole model")
+    keys = {ours: name + key if key.startswith(".") else key for ours, key in _TABLES["config"].items()}
     values = {ours: file.metadata[key] for ours, key in keys.items() if key in file.metadata}
-    values |= {"layout": layout.model_type, "activation": "silu", "out_bias": False, "ffn_bias": False, **layout.fixed}
+    values |= _TABLES["fixed"] | {"layout": name, "vocab_size": len(tokens)}
     values["qkv_bias"] = "blk.0.attn_q.bias" in file.tensors
     values["tie"] = "output.weight" not in file.tensors
-    values["vocab_size"] = len(tokens)
     end = file.metadata.get("tokenizer.ggml.eos_token_id")
-    return build(GptConfig, {**values, "eos_ids": () if end is None else (end,)}, str(file.path))
+    return build(GptConfig, {**values, "eos_ids": () if end is None else (end,)})
+
+
+def interleaved(ours: str, n_heads: int) -> Edit:
+    """Rows of each head stored as pairs (0, K/2, 1, K/2 + 1 ...): llama.cpp turns neighbours, we turn halves."""
+
+    def split(tensor: Tensor) -> tuple[Tensor, ...]:
+        pairs = tensor.unflatten(0, (n_heads, -1, 2))  # (H, K/2, 2, ...)
+        return (pairs.transpose(1, 2).flatten(0, 2).contiguous(),)
+
+    def join(tensors: list[Tensor]) -> Tensor:
+        halves = tensors[0].unflatten(0, (n_heads, 2, -1))  # (H, 2, K/2, ...)
+        return halves.transpose(1, 2).flatten(0, 2).contiguous()
+
+    return Edit((ours,), split, join)
+
+
+def tensor_table(config: GptConfig) -> dict[str, Edit]:
+    table = {theirs: plain(ours) for theirs, ours in _TABLES["tensors"].items()}
+    if _PERMUTED[config.layout]:
+        heads = {"q": config.n_heads, "k": config.n_kv_heads or config.n_heads}
+        table |= {f"blk.{{}}.attn_{x}": interleaved(f"decoder.blocks.{{}}.attn.{x}", n) for x, n in heads.items()}
+    return table
 
 
 def load_gguf(path: Path, dtype: torch.dtype | None, *, empty: bool = False) -> Gpt:
     file = read_gguf(path)
-    config = read_config(file)
-    with torch.device("meta"):
-        model = Gpt(config)
-    _, permuted = _ARCHITECTURES[file.metadata["general.architecture"]]
-    table = gguf_table(config.n_heads, config.n_kv_heads or config.n_heads, permuted=permuted)
-    sources = KeyMap(table).sources(model.state_dict())
+    with described_by(path):
+        model = Gpt(read_config(file))
+    sources = KeyMap(tensor_table(model.config)).sources(model.state_dict())
     check(path, model, sources, file.tensors, lambda name: False)
     if not empty:
         assign(model, sources, file.read, dtype)

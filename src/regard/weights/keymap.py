@@ -1,9 +1,9 @@
 """Tensor names, theirs and ours, as one table that is read in both directions.
 
-    KeyMap({"bert.encoder.layer.{}.attention.self.query": "encoder.blocks.{}.attn.q"})
+    KeyMap({"bert.encoder.layer.{}.attention.self.query": plain("encoder.blocks.{}.attn.q")})
 
-`{}` stands for one number, `.weight` and `.bias` follow by themselves. Where a file stores a tensor otherwise
-than we do, the right-hand side is an `Edit`, which knows the way there and back.
+`{}` stands for one number, `.weight` and `.bias` follow by themselves. An `Edit` knows how a file stores a tensor
+otherwise than we do, there and back.
 """
 
 import re
@@ -32,6 +32,10 @@ def transposed(*ours: str) -> Edit:
     )
 
 
+def plain(*ours: str) -> Edit:
+    return Edit(ours)
+
+
 def _turn(tensor: Tensor) -> Tensor:
     return tensor.mT if tensor.dim() == 2 else tensor
 
@@ -39,6 +43,9 @@ def _turn(tensor: Tensor) -> Tensor:
 def unsqueezed(ours: str) -> Edit:
     """Stored with a leading axis of one."""
     return Edit((ours,), lambda tensor: (tensor[0],), lambda tensors: tensors[0][None])
+
+
+EDITS: dict[str, Callable[..., Edit]] = {"plain": plain, "transposed": transposed, "unsqueezed": unsqueezed}
 
 
 @dataclass(frozen=True)
@@ -51,17 +58,17 @@ class Source:
 
 
 class KeyMap:
-    def __init__(self, table: Mapping[str, str | Edit], *, prefix: str = "") -> None:
+    def __init__(self, table: Mapping[str, Edit], *, prefix: str = "") -> None:
         """`prefix` is what a file that holds a bare model leaves out."""
         self.prefix = prefix
-        self.rules = [(theirs, value if isinstance(value, Edit) else Edit((value,))) for theirs, value in table.items()]
+        self.rules = list(table.items())
         self._ours = [[pattern_of(name) for name in edit.ours] for _, edit in self.rules]
 
     def sources(self, ours: Iterable[str], *, bare: bool = False) -> list[Source]:
-        """Which of their tensors hold these tensors of ours. A name that no rule knows is our mistake."""
+        """Which of their tensors hold these tensors of ours. Without a table, names are the same on both sides."""
         found: dict[str, Source] = {}
         for name in ours:
-            source = self._source_of(name, bare)
+            source = self._source_of(name, bare) if self.rules else Source(name, (name,), Edit((name,)))
             assert source is not None, f"no rule for our tensor {name}"
             found[source.theirs] = source
         return list(found.values())

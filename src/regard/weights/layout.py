@@ -1,92 +1,116 @@
-"""A layout: how Hugging Face writes one `model_type`, as data that is read in both directions."""
+"""A layout: how Hugging Face writes one `model_type`. Its tables (layouts/*.toml) are read in both directions."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from regard.config import build
+from regard.config import build, read_toml
 from regard.errors import UserError
 from regard.models.base import Model, ModelConfig
-from regard.weights.keymap import Edit, KeyMap, pattern_of
+from regard.models.registry import FAMILIES, Family
+from regard.weights.keymap import EDITS, Edit, KeyMap, pattern_of
+from regard.weights.special import CODECS, PLAIN, SPECIAL, Special
 
 MAX_LABELS = 1_000_000
 
 
-def same(value: Any) -> Any:
-    return value
-
-
 @dataclass(frozen=True)
 class Key:
-    """One key of config.json: our field, the value that its absence means, and how to read and write it."""
+    """One key of config.json: our field, the value that its absence means, and by how much theirs is larger."""
 
     ours: str
     default: Any = None
-    read: Callable[[Any], Any] = same
-    write: Callable[[Any], Any] = same
+    offset: int = 0
+
+    def read(self, theirs: Any) -> Any:
+        read, _ = CODECS.get(self.ours, (None, None))
+        return read(theirs) if read else theirs - self.offset if self.offset else theirs
+
+    def write(self, ours: Any) -> Any:
+        _, write = CODECS.get(self.ours, (None, None))
+        return write(ours) if write else ours + self.offset if self.offset else ours
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row of the tensor table: ours, how theirs is stored, and for which settings the row holds."""
+
+    ours: tuple[str, ...]
+    stored: str = "plain"
+    when: dict[str, Any] | None = None
+
+    def holds(self, config: ModelConfig) -> bool:
+        return all(getattr(config, name) in values for name, values in (self.when or {}).items())
+
+    @property
+    def edit(self) -> Edit:
+        return EDITS[self.stored](*self.ours)
 
 
 @dataclass(frozen=True)
 class Architecture:
     """One of their classes: the settings it stands for and the tensors that only it has."""
 
-    settings: Mapping[str, Any]
-    table: Mapping[str, str | Edit] = field(default_factory=dict)
+    settings: dict[str, Any]
+    tensors: dict[str, Rule]
     bare: bool = False
     "Whether it is written without the family's prefix."
     labelled: bool = False
     "Whether it has classes; two nameless ones where config.json names none."
 
+    def fits(self, config: ModelConfig) -> bool:
+        return all(_as_toml(getattr(config, name)) == value for name, value in self.settings.items())
+
+
+def _as_toml(value: Any) -> Any:
+    return "none" if value is None else list(value) if isinstance(value, tuple) else value
+
 
 @dataclass(frozen=True)
 class Layout:
     model_type: str
-    config_class: type[ModelConfig]
-    build: Callable[[Any], Model]
-    keys: Mapping[str, Key]
-    "config.json: their key -> ours."
-    table: Mapping[str, str | Edit]
-    "Tensor names of the body: theirs -> ours."
-    architectures: Mapping[str, Architecture]
-    "By their class name; the first that fits is written."
-    prefix: str = ""
+    family: Family
+    prefix: str
     "What a bare model leaves out of its tensor names."
-    ignored: tuple[str, ...] = ()
-    "Tensors in old files that are no weights, and second copies of tied ones."
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    keys: dict[str, Key]
+    "config.json: their key -> ours."
+    fixed: dict[str, Any]
     "Settings of ours that this layout always has."
-    refused: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    supported: dict[str, list[Any]]
     "Keys of config.json that must have one of these values, because we do not have what others mean."
-    read_more: Callable[[Mapping[str, Any], Collection[str]], dict[str, Any]] = lambda theirs, names: {}
-    write_more: Callable[[Any], dict[str, Any]] = lambda config: {}
-    "What is not key by key. Some of it shows only in the names of the tensors."
-    more_tensors: Callable[[Any], Mapping[str, str | Edit]] = lambda config: {}
-    "Tensor names that depend on the configuration."
-    constants: Callable[[Any], dict[str, Tensor]] = lambda config: {}
-    "Tensors that follow from the configuration and are written because transformers expects them."
+    tensors: dict[str, Rule]
+    ignored: list[str]
+    "Tensors in old files that are no weights, and second copies of tied ones."
+    architectures: dict[str, Architecture]
+    "By their class name; the first that fits is written."
+
+    @property
+    def special(self) -> Special:
+        return SPECIAL.get(self.model_type, PLAIN)
+
+    def build(self, config: ModelConfig) -> Model:
+        return self.family.build(config)
 
     def read(self, theirs: Mapping[str, Any], names: Collection[str] = ()) -> ModelConfig:
         """Their config.json as our configuration, every value checked; `names` are the tensors in the file."""
-        for key, allowed in self.refused.items():
-            if key in theirs and theirs[key] not in allowed:
+        for key, allowed in self.supported.items():
+            if theirs.get(key) not in (None, *allowed):
                 raise UserError(
                     f"config.json: {key} = {theirs[key]!r} is not supported for '{self.model_type}'",
                     f"supported: {', '.join(map(repr, allowed))}",
                 )
         values: dict[str, Any] = {"layout": self.model_type, **self.fixed}
-        for key, entry in self.keys.items():
-            values[entry.ours] = self._value(key, entry, theirs)
-        values |= self.read_more(theirs, names)
+        values |= {entry.ours: self._value(key, entry, theirs) for key, entry in self.keys.items()}
         architecture = self.architectures[self.architecture_of(theirs)]
         values["labels"] = read_labels(theirs, 2 if architecture.labelled else 0)
-        values["eos_ids"] = read_ids(theirs.get("eos_token_id"))
-        values |= architecture.settings
+        ends = theirs.get("eos_token_id")
+        values["eos_ids"] = ends if isinstance(ends, list) else [] if ends is None else [ends]
         try:
-            return build(self.config_class, values)
+            build(self.family.config, values)  # what is special computes with checked values
+            return build(self.family.config, values | self.special.read(theirs, names) | architecture.settings)
         except UserError as error:
             words = set(re.findall(r"\w+", error.message))
             called = [f"{e.ours} is {key} in config.json" for key, e in self.keys.items() if e.ours in words - {key}]
@@ -110,29 +134,26 @@ class Layout:
 
     def write(self, config: ModelConfig) -> dict[str, Any]:
         """Our configuration as their config.json."""
-        theirs: dict[str, Any] = {"model_type": self.model_type}
         values = config.filled()
-        for key, entry in self.keys.items():
-            theirs[key] = entry.write(values[entry.ours])
-        theirs |= self.write_more(config)
-        theirs["architectures"] = [self.architecture_for(config)]
+        theirs: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture_for(config)]}
+        theirs |= {key: entry.write(values[entry.ours]) for key, entry in self.keys.items()}
+        theirs |= self.special.write(config)
         if config.labels:
             theirs["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
             theirs["label2id"] = {label: i for i, label in enumerate(config.labels)}
-        theirs["eos_token_id"] = _one_or_many(config.eos_ids)
-        return theirs
+        ends = config.eos_ids
+        return theirs | {"eos_token_id": list(ends) if len(ends) > 1 else ends[0] if ends else None}
 
     def architecture_for(self, config: ModelConfig) -> str:
         for name, architecture in self.architectures.items():
-            if all(getattr(config, key) == value for key, value in architecture.settings.items()):
+            if architecture.fits(config):
                 return name
         raise UserError(f"a model with these heads has no class in Hugging Face's '{self.model_type}'")
 
-    def tensors(self, config: ModelConfig) -> KeyMap:
+    def keymap(self, config: ModelConfig) -> KeyMap:
         """The names of all tensors of one model."""
-        architecture = self.architectures[self.architecture_for(config)]
-        table = {**self.table, **self.more_tensors(config), **architecture.table}
-        return KeyMap(table, prefix=self.prefix)
+        rules = self.tensors | self.architectures[self.architecture_for(config)].tensors
+        return KeyMap({name: rule.edit for name, rule in rules.items() if rule.holds(config)}, prefix=self.prefix)
 
     def is_bare(self, config: ModelConfig) -> bool:
         return self.architectures[self.architecture_for(config)].bare
@@ -143,8 +164,7 @@ class Layout:
 
     @cached_property
     def _known(self) -> re.Pattern[str]:
-        tables = [self.table, *(architecture.table for architecture in self.architectures.values())]
-        templates = [*self.ignored, *(name for table in tables for name in table)]
+        templates = [*self.ignored, *self.tensors, *(name for a in self.architectures.values() for name in a.tensors)]
         return re.compile("|".join(pattern_of(template).pattern for template in templates))
 
     def check(self, config: ModelConfig, names: Collection[str]) -> None:
@@ -156,18 +176,6 @@ class Layout:
                     f"the layout '{self.model_type}' cannot express {name} = {value!r}",
                     f"it would be read back as {back[name]!r}",
                 )
-
-
-def read_ids(value: Any) -> tuple[int, ...]:
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
-def _one_or_many(ids: tuple[int, ...]) -> int | list[int] | None:
-    if not ids:
-        return None
-    return ids[0] if len(ids) == 1 else list(ids)
 
 
 def read_labels(theirs: Mapping[str, Any], unnamed: int) -> tuple[str, ...]:
@@ -185,27 +193,40 @@ def read_labels(theirs: Mapping[str, Any], unnamed: int) -> tuple[str, ...]:
         raise UserError("config.json: id2label does not number its labels 0, 1, 2 ...") from error
 
 
-_ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "silu": "silu",
-    "swish": "silu",
-    "tanh": "tanh",
-}
+def read_layouts() -> dict[str, Layout]:
+    """All layouts by `model_type`; `like` names one of the same file whose tables are taken over."""
+    layouts: dict[str, Layout] = {}
+    for path in sorted((Path(__file__).parent / "layouts").glob("*.toml")):
+        tables = read_toml(path)
+        for name, table in tables.items():
+            base = tables.get(table.get("like", ""), {})
+            merged = {part: base.get(part, {}) | table.get(part, {}) for part in ("config", "supported", "tensors")}
+            layouts[name] = _layout(name, {"fixed": base.get("fixed", {})} | base | table | merged)
+    return layouts
 
 
-def read_activation(name: str) -> str:
-    if name not in _ACTIVATIONS:
-        raise UserError(f"config.json: unknown activation '{name}'", f"known: {', '.join(_ACTIVATIONS)}")
-    return _ACTIVATIONS[name]
+def _layout(name: str, table: Mapping[str, Any]) -> Layout:
+    prefix = table.get("prefix", "")
 
+    def rules(tensors: Mapping[str, Any]) -> dict[str, Rule]:
+        named = {
+            theirs.replace("@", prefix): {"ours": [r]} if isinstance(r, str) else r for theirs, r in tensors.items()
+        }
+        return {theirs: build(Rule, rule, f"{name}.tensors") for theirs, rule in named.items()}
 
-def write_activation(name: str) -> str:
-    return next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == name)
-
-
-def activation(ours: str, default: str) -> Key:
-    return Key(ours, default, read_activation, write_activation)
+    architectures = {}
+    for cls, settings in table["architectures"].items():
+        rest = dict(settings)
+        own, flags = rules(rest.pop("tensors", {})), {k: rest.pop(k, False) for k in ("bare", "labelled")}
+        architectures[cls] = Architecture(rest, own, **flags)
+    return Layout(
+        model_type=name,
+        family=FAMILIES[table["family"]],
+        prefix=prefix,
+        keys={theirs: Key(*key) for theirs, key in table["config"].items()},
+        fixed=table.get("fixed", {}),
+        supported=table["supported"],
+        tensors=rules(table["tensors"]),
+        ignored=[template.replace("@", prefix) for template in table.get("ignored", [])],
+        architectures=architectures,
+    )

@@ -1,6 +1,6 @@
 """Open and save models. A saved model is a Hugging Face directory: config.json and model.safetensors."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +12,13 @@ from regard.config import read_json
 from regard.errors import UserError, pick
 from regard.models.base import Model
 from regard.text.files import write_json
-from regard.weights import bart, bert, gpt2, llama, recurrent, t5, vit
-from regard.weights.fit import assign, check
+from regard.weights.fit import assign, check, described_by
 from regard.weights.keymap import KeyMap, Source
-from regard.weights.layout import Layout
+from regard.weights.layout import Layout, read_layouts
 from regard.weights.permute import halves_first
 from regard.weights.tensorfile import PICKLES, Entry, Reader, read_headers, refuse_pickle, write_tensors
 
-LAYOUTS: dict[str, Layout] = {
-    layout.model_type: layout for family in (bart, bert, gpt2, llama, recurrent, t5, vit) for layout in family.LAYOUTS
-}
+LAYOUTS = read_layouts()
 SHARD_BYTES = 5 * 10**9
 
 
@@ -65,8 +62,9 @@ def locate(source: str | Path, revision: str | None = None) -> Path:
 def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = False) -> Model:
     theirs, layout = read_layout(directory)
     entries = read_headers(directory)
-    model = _build(directory / "config.json", theirs, layout, entries.keys())
-    keys = layout.tensors(model.config)
+    with described_by(directory / "config.json"):
+        model = layout.build(layout.read(theirs, entries.keys()))
+    keys = layout.keymap(model.config)
     sources = keys.sources(model.state_dict(), bare=keys.is_bare(entries))
     entries = _resolve_old_names(entries, sources)
     check(directory, model, sources, entries, layout.knows)
@@ -74,17 +72,6 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
         with Reader(entries) as reader:
             assign(model, sources, reader.read, dtype)
     return model
-
-
-def _build(path: Path, theirs: Mapping[str, Any], layout: Layout, names: Collection[str]) -> Model:
-    """The model that config.json describes, without memory; whatever is wrong is said with the file's name."""
-    try:
-        with torch.device("meta"):
-            return layout.build(layout.read(theirs, names))
-    except UserError as error:
-        raise UserError(f"{path}: {error.message.removeprefix('config.json: ')}", error.hint) from error
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"{path} describes no model: {error}", "a value has the wrong type or size") from error
 
 
 def read_layout(directory: Path) -> tuple[dict[str, Any], Layout]:
@@ -122,7 +109,7 @@ def save_model(model: Model, directory: str | Path, *, shard_bytes: int = SHARD_
         tensors = halves_first(tensors, config.d_model)
         config = replace(config, position="sinusoidal_halves")
     layout = pick(config.layout, LAYOUTS, "layout")
-    theirs = export(layout.tensors(config), tensors, bare=layout.is_bare(config)) | layout.constants(config)
+    theirs = export(layout.keymap(config), tensors, bare=layout.is_bare(config)) | layout.special.constants(config)
     layout.check(config, theirs.keys())
     write_tensors(directory, theirs, shard_bytes)
     dtype = str(next(iter(theirs.values())).dtype).removeprefix("torch.")

@@ -5,6 +5,7 @@ Sizes, names and shapes are checked from the header before anything is allocated
 
 import json
 import os
+import re
 import shutil
 import struct
 from collections.abc import Mapping
@@ -83,7 +84,7 @@ def read_index(path: Path) -> dict[str, str]:
     suffix, inside = Path(path.name.removesuffix(".index.json")).suffix, path.parent.resolve()
     shards = sorted(set(table.values()))
     for name in shards:
-        if Path(name).name != name or "\\" in name or not name.endswith(suffix):
+        if not re.fullmatch(r"[\w][\w.-]{0,200}", name) or not name.endswith(suffix):
             raise UserError(f"{path} names the shard {name[:80]!r}", f"expected a {suffix} file beside the index")
     missing = [name for name in shards if not (path.parent / name).is_file()]
     if missing:

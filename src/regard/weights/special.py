@@ -1,0 +1,172 @@
+"""What the tables of a layout cannot say key by key: a few pairs of reading and writing, and constant tensors."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import UserError, pick
+from regard.layers.position import sinusoids
+
+Theirs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Special:
+    read: Callable[[Theirs, Collection[str]], dict[str, Any]] = lambda theirs, names: {}
+    "From config.json and the names of the tensors to settings of ours."
+    write: Callable[[Any], dict[str, Any]] = lambda config: {}
+    "From our configuration to keys of config.json."
+    constants: Callable[[Any], dict[str, Tensor]] = lambda config: {}
+    "Tensors that follow from the configuration and are written because transformers expects them."
+
+
+PLAIN = Special()
+
+_ACTIVATIONS = {
+    "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh", "silu": "silu", "swish": "silu", "tanh": "tanh",
+}  # fmt: skip
+
+
+def _read_activation(name: str) -> str:
+    return pick(name, _ACTIVATIONS, "activation in config.json:")
+
+
+def _write_activation(name: str) -> str:
+    return next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == name)
+
+
+def _read_size(size: Any) -> tuple[int, int]:
+    height, width = size if isinstance(size, list) else (size, size)
+    return height, width
+
+
+def _write_size(size: tuple[int, int]) -> int | list[int]:
+    return size[0] if size[0] == size[1] else list(size)
+
+
+CODECS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "activation": (_read_activation, _write_activation),
+    "image_size": (_read_size, _write_size),
+}
+"Fields of ours that are spelt otherwise in config.json: how to read and to write them."
+
+
+def _read_classifier_dropout(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
+    own = theirs.get("classifier_dropout")
+    return {"pooled_heads_dropout": theirs.get("hidden_dropout_prob", 0.1) if own is None else own}
+
+
+def _bert(unused_bias: str = "") -> Special:
+    """Untied, transformers has two output biases, of which it uses the one inside the output layer."""
+
+    def constants(config: Any) -> dict[str, Tensor]:
+        unused = bool(unused_bias) and not config.tie and "masked_lm" in config.heads
+        return {unused_bias: torch.zeros(config.vocab_size)} if unused else {}
+
+    write = lambda config: {"classifier_dropout": config.pooled_heads_dropout}  # noqa: E731
+    return Special(_read_classifier_dropout, write, constants)
+
+
+def _read_gpt2(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
+    width = theirs.get("n_inner")
+    return {"d_ff": 4 * theirs.get("n_embd", 768) if width is None else width}
+
+
+_ROPE = {
+    "factor": "factor",
+    "low_freq_factor": "low_freq_factor",
+    "high_freq_factor": "high_freq_factor",
+    "original_max_position_embeddings": "original_max_len",
+}
+
+
+def _read_rope(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
+    """Transformers 5 writes `rope_parameters`, earlier ones `rope_theta` and `rope_scaling`."""
+    rope = theirs.get("rope_parameters") or theirs.get("rope_scaling") or {}
+    if not isinstance(rope, dict):
+        raise UserError("config.json: the rotary parameters are not a table")
+    theta = rope.get("rope_theta", theirs.get("rope_theta", 10_000.0))
+    kind = rope.get("rope_type") or rope.get("type") or "default"
+    scaling = {"kind": kind} | {ours: rope[key] for key, ours in _ROPE.items() if key in rope}
+    return {"rope_theta": theta, "rope_scaling": None if kind == "default" else scaling}
+
+
+def _write_rope(config: Any) -> dict[str, Any]:
+    rope = {"rope_theta": config.rope_theta, "rope_type": "default"}
+    if (scaling := config.rope_scaling) is not None:
+        keys = _ROPE if scaling.kind == "llama3" else ["factor"]
+        rope |= {"rope_type": scaling.kind} | {key: getattr(scaling, _ROPE[key]) for key in keys}
+    return {"rope_parameters": rope}
+
+
+def _read_llama(theirs: Theirs, names: Collection[str]) -> dict[str, Any]:
+    bias = theirs.get("attention_bias", False)
+    return _read_rope(theirs, names) | {"qkv_bias": bias, "out_bias": bias}
+
+
+_FEED_FORWARD = {
+    "relu": ("relu", False), "gated-gelu": ("gelu_tanh", True), "gated-relu": ("relu", True),
+    "gated-silu": ("silu", True), "gelu": ("gelu", False), "gelu_new": ("gelu_tanh", False), "silu": ("silu", False),
+}  # fmt: skip
+
+
+def _read_t5(theirs: Theirs, names: Collection[str]) -> dict[str, Any]:
+    activation, gated = pick(theirs.get("feed_forward_proj", "relu"), _FEED_FORWARD, "feed_forward_proj")
+    scaled = theirs.get("scale_decoder_outputs", theirs.get("tie_word_embeddings", True) is not False)
+    # v1.1 has an output layer of its own and scales nothing; transformers tells them apart by the file
+    tie = "sides" if not scaled and "lm_head.weight" in names else "all"
+    dropout = dict.fromkeys(("attn_dropout", "ffn_dropout"), theirs.get("dropout_rate", 0.1))
+    return {"activation": activation, "gated": gated, "tie": tie, "scale_logits": scaled, **dropout}
+
+
+def _write_t5(config: Any) -> dict[str, Any]:
+    names = {choice: name for name, choice in _FEED_FORWARD.items()}
+    return {
+        "feed_forward_proj": names.get((config.activation, config.gated), "relu"),  # Layout.check finds the lost ones
+        "tie_word_embeddings": config.tie == "all",
+        "scale_decoder_outputs": config.scale_logits,
+        "is_encoder_decoder": True,
+    }
+
+
+def _read_bart(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
+    sides = bool(theirs.get("share_encoder_decoder_embeddings", True))
+    output = bool(theirs.get("tie_word_embeddings", True))
+    return {"tie": ("all" if output else "sides") if sides else "target" if output else "none"}
+
+
+def _write_bart(config: Any) -> dict[str, Any]:
+    return {"tie_word_embeddings": config.tie in ("all", "target"), "is_encoder_decoder": True}
+
+
+def _read_marian(theirs: Theirs, names: Collection[str]) -> dict[str, Any]:
+    return _read_bart(theirs, names) | {"target_vocab_size": theirs.get("decoder_vocab_size")}
+
+
+def _write_marian(config: Any) -> dict[str, Any]:
+    shared = config.tie in ("all", "sides")
+    own = {"share_encoder_decoder_embeddings": shared, "decoder_vocab_size": config.out_size}
+    return _write_bart(config) | own
+
+
+def _pegasus_positions(config: Any) -> dict[str, Tensor]:
+    table = sinusoids(config.max_len, config.d_model, interleaved=False)
+    return {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
+
+
+SPECIAL: dict[str, Special] = {
+    "bert": _bert("cls.predictions.bias"),
+    "roberta": _bert("lm_head.bias"),
+    "electra": _bert(),
+    "gpt2": Special(_read_gpt2, lambda config: {"n_inner": config.d_ff, "embd_pdrop": config.dropout}),
+    "llama": Special(_read_llama, lambda config: _write_rope(config) | {"attention_bias": config.qkv_bias}),
+    "qwen2": Special(_read_rope, _write_rope),
+    "t5": Special(_read_t5, _write_t5),
+    "bart": Special(_read_bart, _write_bart),
+    "marian": Special(_read_marian, _write_marian),
+    "pegasus": Special(_read_bart, _write_bart, _pegasus_positions),
+}
