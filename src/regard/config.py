@@ -193,3 +193,21 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def to_dict(config: Any) -> dict[str, Any]:
     """Plain data that `build` turns back into an equal configuration."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=str))
+
+
+def to_toml(data: Mapping[str, Any], path: str = "") -> str:
+    """Plain data as TOML; what is None is left out, so it reads back as its default."""
+    values = {key: value for key, value in data.items() if value is not None and not isinstance(value, Mapping)}
+    tables = {key: value for key, value in data.items() if isinstance(value, Mapping)}
+    lines = [f"{key} = {_toml_value(value)}" for key, value in values.items()]
+    text = "\n".join(lines) + "\n" if lines else ""
+    for key, table in tables.items():
+        name = f"{path}.{key}" if path else key
+        text += f"\n[{name}]\n{to_toml(table, name)}"
+    return text
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -31,3 +31,24 @@ def memory_limit_bytes() -> int | None:
         return total
     limit = int(text) if text.isdigit() else None
     return min(x for x in (total, limit) if x is not None) if total or limit else None
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this computer is still there."""
+    if sys.platform == "win32":
+        handle = ctypes.windll.kernel32.OpenProcess(0x1000, False, pid)  # type: ignore[attr-defined, unused-ignore]
+        return bool(handle)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return pid > 0
+
+
+def has_bf16() -> bool:
+    """Whether matrix products in bfloat16 are fast here, and not emulated."""
+    import torch  # the rest of this file answers without it
+
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

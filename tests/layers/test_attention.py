@@ -12,6 +12,7 @@ from torch.testing import assert_close
 
 from regard.layers.attention import MultiHeadAttention, fused, readable, repeat_heads
 from regard.layers.mask import Mask
+from regard.layers.position import RotaryPosition
 
 CLOSE = {"rtol": 0.0, "atol": 1e-5}
 
@@ -245,6 +246,21 @@ def test_three_words_as_in_the_lecture_score_over_eight_softmax_times_value_sum(
     ours, weights = readable(q[None, None], k[None, None], v[None, None], Mask(), scale=attn.scale)
     assert_close(ours[0, 0], torch.stack(sums), **CLOSE)
     assert_close(weights.sum(-1), torch.ones(1, 1, 3), **CLOSE)
+
+
+@pytest.mark.parametrize("shift", [1, 7])
+def test_with_rotary_positions_only_distances_count(shift: int) -> None:
+    torch.manual_seed(0)
+    attn, x = MultiHeadAttention(16, 2, n_kv_heads=1).eval(), torch.randn(1, 6, 16)
+    rotary = RotaryPosition(8, 100.0, None)
+
+    def run(places: Tensor) -> Tensor:
+        rotation = rotary(places[None], x.dtype)
+        return attn(x, attn.keys_values(x, rotation), Mask(), rotation=rotation)
+
+    here = run(torch.arange(6))
+    assert_close(run(torch.arange(6) + shift), here, **CLOSE)
+    assert (run(torch.arange(6) * 2) - here).abs().max() > 1e-3
 
 
 def test_attention_dropout_acts_in_training_only() -> None:

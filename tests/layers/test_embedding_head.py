@@ -19,7 +19,11 @@ VOCAB = 11
 
 def make_embedding(*, tied: bool = False, **choices: object) -> Embedding:
     torch.manual_seed(0)
-    return Embedding(StackConfig(**{"d_model": 8, "n_heads": 2, "position": "none"} | choices), VOCAB, tied=tied)
+    embed = Embedding(StackConfig(**{"d_model": 8, "n_heads": 2, "position": "none"} | choices), VOCAB, tied=tied)
+    with torch.no_grad():
+        for parameter in embed.parameters():
+            parameter.normal_()
+    return embed
 
 
 def inputs() -> tuple[Tensor, Tensor]:

@@ -65,10 +65,11 @@ def test_a_sublayer_that_says_nothing_leaves_the_pre_norm_stream_untouched() -> 
     assert torch.equal(Residual(make_norm("layer", 6, 1e-5), "pre", 0.0)(x, torch.zeros_like), x)
 
 
-def test_dropout_falls_on_the_sublayer_never_on_the_stream() -> None:
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_dropout_falls_on_the_sublayer_never_on_the_stream(order: NormOrder) -> None:
     torch.manual_seed(0)
     x = torch.ones(1, 1000, 4)
-    ours = Residual(nn.Identity(), "pre", 0.5)(x, lambda h: h)
+    ours = Residual(nn.Identity(), order, 0.5)(x, lambda h: h)
     assert set(ours.unique().tolist()) == {1.0, 3.0}  # dropped: x alone; kept: x + 2 f(x)
 
 

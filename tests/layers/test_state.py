@@ -177,6 +177,21 @@ def test_a_new_state_is_empty_and_zero() -> None:
     assert_sound(state, [Text("llama", []) for _ in range(3)])
 
 
+@families
+def test_ragged_rows_may_be_written_under_autocast(name: str) -> None:
+    """Keys come in bfloat16 then, and the state keeps its own precision."""
+    texts = [Text(name, []), Text(name, [])]
+    state, model = empty_state(texts), model_of(name)
+    ids, valid = rectangle([[1, 2, 3], [4]], ["left", "left"])
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = model.step(ids, state, valid)
+    assert state.keys.dtype == torch.float32
+    for row, text, written in zip(ours, texts, ([1, 2, 3], [4]), strict=True):
+        text.written = written
+        assert_close(row.float(), text.scores(), rtol=0.0, atol=0.1)
+    assert_sound(state, texts)
+
+
 # --- reorder, truncate, insert, free --------------------------------------------------------------------------------
 
 

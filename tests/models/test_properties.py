@@ -237,6 +237,43 @@ def test_an_image_of_another_size_is_the_users_error() -> None:
         model_of("vit")(torch.zeros(1, 3, 16, 12))
 
 
+# --- any precision, any device --------------------------------------------------------------------------------------
+
+
+def run(name: str, model: Any) -> Output:
+    """One fixed batch, in the model's own precision and on its own device."""
+    some = next(model.parameters())
+    if name in tiny.IMAGES:
+        return model(torch.linspace(-2, 2, 2 * 3 * 12 * 16).view(2, 3, 12, 16).to(some))
+    ids = random_ids(0, 2, 7).to(some.device)
+    return model(ids, ids.flip(1)) if name in tiny.SEQ2SEQ else model(ids)
+
+
+@pytest.mark.parametrize("name", tiny.ALL)
+@torch.no_grad()
+def test_every_family_runs_in_any_precision_and_on_meta(name: str) -> None:
+    theirs = run(name, model_of(name))
+    exact, half, nowhere = (run(name, tiny.make(name).to(to)) for to in (torch.float64, torch.bfloat16, "meta"))
+    for key, value in named(theirs).items():
+        assert_close(named(exact)[key].float(), value, **CLOSE)
+        assert named(exact)[key].dtype == torch.float64
+        assert_close(named(half)[key].float(), value, rtol=0.0, atol=0.15)
+        assert named(half)[key].dtype == torch.bfloat16
+        assert named(nowhere)[key].shape == value.shape
+
+
+@pytest.mark.parametrize("name", tiny.ALL)
+def test_every_family_trains_under_autocast_after_it_was_used_for_inference(name: str) -> None:
+    model = tiny.make(name)
+    with torch.inference_mode():
+        theirs = run(name, model)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = run(name, model)
+    assert_close(ours.logits.float(), theirs.logits, rtol=0.0, atol=0.15)
+    ours.logits.float().square().sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
 # --- every parameter takes part -------------------------------------------------------------------------------------
 
 

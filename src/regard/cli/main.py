@@ -31,8 +31,12 @@ class Verb(NamedTuple):
 VERBS = {
     "generate": Verb("use", "regard.cli.generate", "Continue a text or answer a question."),
     "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors."),
+    "train": Verb("train", "regard.cli.train", "Train a model from a recipe or a TOML file."),
+    "resume": Verb("train", "regard.cli.resume", "Go on with a run as if it had never stopped."),
+    "evaluate": Verb("train", "regard.cli.evaluate", "Score a model on sentences it has not seen."),
     "summary": Verb("look", "regard.cli.summary", "Show a model's parts, size, memory and cost."),
     "list": Verb("look", "regard.cli.listing", "List what exists: families and presets."),
+    "verify": Verb("judge", "regard.cli.verifying", "Check every promised equality on your own model."),
     "convert": Verb("change", "regard.cli.convert", "Rewrite a checkpoint as a safetensors directory."),
 }
 

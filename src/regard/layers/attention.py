@@ -11,12 +11,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.layers.dropout import Dropout
 from regard.layers.mask import Mask
 from regard.layers.position import Rotation
 
 
 def readable(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask,
+    *,
+    scale: float,
+    bias: Tensor | None = None,
+    dropout: Dropout | None = None,
 ) -> tuple[Tensor, Tensor]:
     """softmax(q k^T · scale + bias) v, and the weights. A query that may attend to nothing gets zeros."""
     k, v = (repeat_heads(x, q.size(1)) for x in (k, v))  # (B, H, S, K)
@@ -29,23 +37,27 @@ def readable(
     else:  # the lowest finite score, not -inf: a row without any open cell then has no NaN to pass on
         weights = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(-1)
         weights = weights.masked_fill(~allowed, 0.0)
-    return weights @ v, weights  # (B, H, T, K), (B, H, T, S)
+    return (weights if dropout is None else dropout(weights)) @ v, weights  # (B, H, T, K), (B, H, T, S)
 
 
-def fused(
-    q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None, dropout: float = 0.0
-) -> Tensor:
+def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None) -> Tensor:
     """The same output from PyTorch's kernel, which keeps no weights."""
     k, v = (repeat_heads(x, q.size(1)) for x in (k, v))
     if bias is None and mask.is_plain_causal and q.size(-2) == k.size(-2):
-        return functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=scale)
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
     allowed = mask.dense(q.size(-2), k.size(-2), q.device)
     if bias is not None:
         allowed = bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
-    return functional.scaled_dot_product_attention(q, k, v, allowed, dropout_p=dropout, scale=scale)
+    return functional.scaled_dot_product_attention(q, k, v, allowed, scale=scale)
 
 
-attend = fused
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None, dropout: Dropout
+) -> Tensor:
+    """The seam: whichever twin is faster here. With dropout on the weights the kernel loses its lead."""
+    if dropout.is_active:
+        return readable(q, k, v, mask, scale=scale, bias=bias, dropout=dropout)[0]
+    return fused(q, k, v, mask, scale=scale, bias=bias)
 
 
 def repeat_heads(x: Tensor, n_heads: int) -> Tensor:
@@ -74,7 +86,7 @@ class MultiHeadAttention(nn.Module):
         self.n_kv_heads = n_kv_heads or n_heads
         self.d_head = d_head or d_model // n_heads
         self.scale = self.d_head**-0.5 if scaled else 1.0
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
         self.q = nn.Linear(d_model, self.n_heads * self.d_head, bias=qkv_bias)
         self.k = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
         self.v = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
@@ -98,7 +110,6 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None = None,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        dropout = self.dropout if self.training else 0.0
         q = self.queries(x, rotation)
-        out = attend(q, *keys_values, mask, scale=self.scale, bias=bias, dropout=dropout)
+        out = attend(q, *keys_values, mask, scale=self.scale, bias=bias, dropout=self.dropout)
         return self.o(out.transpose(1, 2).flatten(-2))  # (B, T, D)

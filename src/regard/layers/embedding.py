@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.layers.choices import StackConfig
+from regard.layers.dropout import Dropout
 from regard.layers.norm import make_norm
 from regard.layers.position import LearnedPosition, SinusoidalPosition
 
@@ -25,7 +26,7 @@ class Embedding(nn.Module):
         self.position = make_position(config, width)
         self.segment = nn.Embedding(config.n_segments, width) if config.n_segments else None
         self.norm = make_norm(config.norm, width, config.norm_eps) if config.embed_norm else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.project = nn.Linear(width, config.d_model) if width != config.d_model else None
 
     def forward(
@@ -70,7 +71,7 @@ class PatchEmbedding(nn.Module):
         self.first = nn.Parameter(torch.zeros(1, 1, config.d_model))
         self.distil = nn.Parameter(torch.zeros(1, 1, config.d_model)) if distil else None
         self.position = nn.Parameter(torch.zeros(1, grid[0] * grid[1] + self.n_leading, config.d_model))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     @property
     def n_leading(self) -> int:

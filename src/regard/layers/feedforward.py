@@ -10,6 +10,8 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.layers.dropout import Dropout
+
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
@@ -29,7 +31,7 @@ class FeedForward(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.gate = nn.Linear(d_model, d_ff, bias=bias) if gated else None
         self.up = nn.Linear(d_model, d_ff, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.down = nn.Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -59,9 +59,8 @@ class LearnedPosition(nn.Embedding):
         self.offset = offset
 
     def forward(self, positions: Tensor) -> Tensor:
-        known, needed = self.num_embeddings - self.offset, 0
-        if positions.numel() and not positions.is_meta:
-            needed = int(positions.max()) + 1
+        needed = 0 if positions.is_meta or not positions.numel() else int(positions.max()) + 1
+        known = self.num_embeddings - self.offset
         require(needed <= known, f"a text of {needed} tokens; the model has learned {known} positions", "shorten it")
         return super().forward(positions + self.offset)
 

@@ -5,6 +5,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
+
 NormOrder = Literal["pre", "post"]
 
 
@@ -15,7 +17,7 @@ class Residual(nn.Module):
         super().__init__()
         self.norm = norm
         self.pre = order == "pre"
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre:

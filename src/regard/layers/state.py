@@ -73,10 +73,8 @@ class KeyValueState:
         return positions, self._mask(positions, n_tokens)
 
     def _mask(self, positions: Tensor, n_tokens: int) -> Mask:
-        if self._rows is None and n_tokens == 1:
-            return Mask()  # one query after all its keys: nothing to close
-        if self._rows is None and self._equal == 0:
-            return Mask(causal=True)
+        if self._rows is None:
+            return Mask(causal=n_tokens > 1)  # one query comes after all its keys: nothing to close
         return Mask(causal=True, positions=positions)
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,7 +83,7 @@ class KeyValueState:
             if self._rows is None:
                 store[:, :, self._slots] = new
             else:
-                store[self._rows, :, self._slots] = new[self._rows, :, self._valid]
+                store[self._rows, :, self._slots] = new[self._rows, :, self._valid].to(store.dtype)
         return self.keys[layer, :, :, : self.end], self.values[layer, :, :, : self.end]
 
     def close(self) -> None:

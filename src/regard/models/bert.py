@@ -9,6 +9,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.config import require
+from regard.layers.dropout import Dropout
 from regard.layers.encoder import Encoder
 from regard.layers.feedforward import Activation
 from regard.layers.head import MaskedLmHead, Pooler, PoolKind, ReplacedTokenHead, pool
@@ -62,7 +63,7 @@ class Bert(Model):
         self.config = config
         self.encoder = Encoder(config, config.vocab_size)
         self.pooler = Pooler(config.d_model, config.pooler) if config.pooler else None
-        self.dropout = nn.Dropout(config.pooled_heads_dropout)
+        self.dropout = Dropout(config.pooled_heads_dropout)
         self.heads = nn.ModuleDict({name: self._make_head(name) for name in config.heads})
 
     def _make_head(self, name: HeadName) -> nn.Module:

@@ -3,25 +3,34 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard.errors import UserError
 from regard.weights.keymap import Source
 from regard.weights.tensorfile import WHOLE, Entry
 
 
+class Unfilled(TorchFunctionMode):
+    """Fresh weights are left as they are: to fill them without memory, torch imports its compiler for two seconds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return None if getattr(func, "__module__", "") == "torch.nn.init" else func(*args, **(kwargs or {}))
+
+
 @contextmanager
 def described_by(path: Path) -> Iterator[None]:
     """Whatever is wrong with a model that is built from a file's settings, and without memory, is said of the file."""
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), Unfilled():
             yield
     except UserError as error:
         hint = error.hint or "correct the file, or get it again"
         raise UserError(f"{path}: {error.message.removeprefix('config.json: ')}", hint) from error
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:
         raise UserError(f"{path} describes no model: {error}", "a value has the wrong type or size") from error
 
 
@@ -54,11 +63,11 @@ def check(
 
 
 def assign(
-    model: nn.Module, sources: Iterable[Source], read: Callable[[str], Tensor], dtype: torch.dtype | None
+    model: nn.Module, sources: Iterable[Source], read: Callable[[Source], Tensor], dtype: torch.dtype | None
 ) -> None:
     """One tensor at a time, so that no second copy of the weights is ever held."""
     for source in sources:
-        tensor = read(source.theirs)
+        tensor = read(source)
         parts = source.edit.split(tensor if dtype is None else tensor.to(dtype))
         for name, part in zip(source.ours, parts, strict=True):
             owner, _, leaf = name.rpartition(".")

@@ -21,7 +21,7 @@ from regard.config import build, read_toml
 from regard.errors import UserError, pick
 from regard.models.gpt import Gpt, GptConfig
 from regard.weights.fit import assign, check, described_by
-from regard.weights.keymap import Edit, KeyMap, plain
+from regard.weights.keymap import Edit, KeyMap, Source, plain
 from regard.weights.tensorfile import Entry
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -46,16 +46,16 @@ class GgufFile:
     metadata: dict[str, Any]
     tensors: dict[str, Packed]
 
-    def read(self, name: str) -> Tensor:
+    def read(self, source: Source) -> Tensor:
         """One tensor, dequantised to float32."""
-        entry = self.tensors[name]
+        entry = self.tensors[source.theirs]
         raw = np.memmap(self.path, dtype=np.uint8, mode="r", offset=entry.start, shape=entry.packed_shape)
         if entry.kind == GGMLQuantizationType.F32:
             return torch.from_numpy(np.array(raw).view(np.float32))
         try:
             return torch.from_numpy(dequantize(np.asarray(raw), entry.kind))
         except NotImplementedError as error:
-            raise UserError(f"{self.path}: {name} is coded as {entry.dtype}", "expected F32, F16 or Q8_0") from error
+            raise UserError(f"{self.path}: {entry.name} is coded as {entry.dtype}", "expected F32, F16 or Q8_0") from error
 
 
 class _Cursor:

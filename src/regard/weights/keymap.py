@@ -10,8 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
+
+
+def _alone(tensor: Tensor) -> tuple[Tensor, ...]:
+    return (tensor,)
 
 
 @dataclass(frozen=True)
@@ -19,8 +22,12 @@ class Edit:
     """Our tensors `ours`, made out of one of theirs by `split`; `join` makes theirs out of ours."""
 
     ours: tuple[str, ...]
-    split: Callable[[Tensor], tuple[Tensor, ...]] = lambda tensor: (tensor,)
+    split: Callable[[Tensor], tuple[Tensor, ...]] = _alone
     join: Callable[[list[Tensor]], Tensor] = lambda tensors: tensors[0]
+
+    @property
+    def is_plain(self) -> bool:
+        return self.split is _alone
 
 
 def transposed(*ours: str) -> Edit:
@@ -28,12 +35,20 @@ def transposed(*ours: str) -> Edit:
     return Edit(
         ours,
         lambda tensor: tuple(part.contiguous() for part in _turn(tensor).chunk(len(ours))),
-        lambda tensors: _turn(torch.cat(tensors)).contiguous(),
+        lambda tensors: _turn(_joined(tensors)).contiguous(),
     )
 
 
 def plain(*ours: str) -> Edit:
     return Edit(ours)
+
+
+def _joined(tensors: list[Tensor]) -> Tensor:
+    """Not torch.cat: for tensors without memory it imports torch's compiler, for two seconds."""
+    whole = tensors[0].new_empty((sum(map(len, tensors)), *tensors[0].shape[1:]))
+    for place, tensor in zip(whole.split([len(tensor) for tensor in tensors]), tensors, strict=True):
+        place.copy_(tensor)
+    return whole
 
 
 def _turn(tensor: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from regard.weights.fit import assign, check, described_by
 from regard.weights.keymap import KeyMap, Source
 from regard.weights.layout import Layout, read_layouts
 from regard.weights.permute import halves_first
-from regard.weights.tensorfile import PICKLES, Entry, Reader, read_headers, refuse_pickle, write_tensors
+from regard.weights.tensorfile import PICKLES, Entry, read_headers, reader, refuse_pickle, write_tensors
 
 LAYOUTS = read_layouts()
 SHARD_BYTES = 5 * 10**9
@@ -69,8 +69,7 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
     entries = _resolve_old_names(entries, sources)
     check(directory, model, sources, entries, layout.knows)
     if not empty:
-        with Reader(entries) as reader:
-            assign(model, sources, reader.read, dtype)
+        assign(model, sources, reader(entries, dtype), dtype)
     return model
 
 

@@ -8,12 +8,13 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -21,12 +22,14 @@ from torch import Tensor
 from regard.config import read_json
 from regard.errors import UserError
 from regard.text.files import write_json
+from regard.weights.keymap import Source
 
 MAX_HEADER_BYTES, MAX_TENSORS = 16 * 2**20, 50_000
 "A hundred times what the largest model of our families needs."
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
-FLOATS, WHOLE = ("F32", "F16", "BF16", "F64"), ("I64", "I32", "I16", "I8", "U8", "BOOL")
+FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
+WHOLE = ("I64", "I32", "I16", "I8", "U8", "BOOL")
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def read_header(path: Path) -> dict[str, Entry]:
     if len(header) > MAX_TENSORS:
         raise UserError(f"{path} holds {len(header):,} tensors", f"at most {MAX_TENSORS:,} are accepted")
     for name, fields in header.items():
-        if fields["dtype"] not in FLOATS + WHOLE:
+        if fields["dtype"] not in (*FLOATS, *WHOLE):
             raise UserError(f"{path}: {name} has type {fields['dtype']}", f"expected one of {', '.join(FLOATS)}")
     return {name: Entry(path, name, tuple(fields["shape"]), fields["dtype"]) for name, fields in header.items()}
 
@@ -128,25 +131,22 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-class Reader:
-    """Tensors of one or several files, memory-mapped: pages are read when they are used."""
+def reader(entries: Mapping[str, Entry], dtype: torch.dtype | None) -> Callable[[Source], Tensor]:
+    """Reads one tensor at a time, memory-mapped: its pages are read when they are used."""
+    opened: dict[Path, Any] = {}
 
-    def __init__(self, entries: Mapping[str, Entry]) -> None:
-        self.entries = entries
-        self.opened: dict[Path, Any] = {}
-        self.stack = ExitStack()
+    def read(source: Source) -> Tensor:
+        entry = entries[source.theirs]
+        if source.edit.is_plain and dtype in (None, FLOATS[entry.dtype]):
+            if entry.file not in opened:
+                opened[entry.file] = safe_open(entry.file, "pt")
+            return opened[entry.file].get_tensor(entry.name)
+        # It is about to be copied: the pages of a mapping of its own are given back with the mapping.
+        with safe_open(entry.file, "pt") as file:
+            tensor: Tensor = file.get_tensor(entry.name)
+        return tensor if tensor.dim() > 1 else tensor.clone()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stack.close()
-
-    def read(self, name: str) -> Tensor:
-        entry = self.entries[name]
-        if entry.file not in self.opened:
-            self.opened[entry.file] = self.stack.enter_context(safe_open(entry.file, "pt"))
-        return self.opened[entry.file].get_tensor(entry.name)
+    return read
 
 
 def write_tensors(directory: Path, tensors: Mapping[str, Tensor], shard_bytes: int) -> None:
@@ -181,11 +181,11 @@ def _split(tensors: Mapping[str, Tensor], shard_bytes: int) -> list[dict[str, Te
 
 def _write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """What is whole and on disk takes the name in one step; else nothing changes."""
-    for leftover in path.parent.glob(f".{path.name}.tmp-*"):  # of a process that was killed
-        shutil.rmtree(leftover, ignore_errors=True)
     folder = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     new = folder / path.name
     try:
+        for leftover in path.parent.glob(f".{path.name}.tmp-*"):  # of a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
         folder.mkdir(parents=True)
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, new, {"format": "pt"})
         new.chmod(folder.stat().st_mode & 0o666)  # safetensors creates its files for the owner alone

@@ -1,0 +1,62 @@
+"""Progress on stderr: a live line on a terminal, a plain line every half minute elsewhere."""
+
+import shutil
+import sys
+import time
+from typing import Any
+
+PLAIN_SECONDS = 30.0
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Line:
+    """One line that is written over; where it cannot be, a new one now and then."""
+
+    def __init__(self) -> None:
+        self.live = sys.stderr.isatty()
+        self.shown_at = 0.0
+        self.width = 0
+
+    def show(self, text: str) -> None:
+        now = time.monotonic()
+        if self.live:
+            text = text[: shutil.get_terminal_size().columns - 1]
+            sys.stderr.write("\r" + text.ljust(self.width))
+            self.width = len(text)
+        elif now - self.shown_at >= PLAIN_SECONDS:
+            sys.stderr.write(text + "\n")
+            self.shown_at = now
+        sys.stderr.flush()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if self.live and self.width:
+            sys.stderr.write("\r" + " " * self.width + "\r")
+            self.width = 0
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+class TrainingLine(Line):
+    """Listens to a run and tells a person about it."""
+
+    def __call__(self, kind: str, **values: Any) -> None:
+        if kind == "step":
+            self.show(
+                f"step {values['step']:,}/{values['of']:,}  epoch {values['epoch'] + 1}  loss {values['loss']:.3f}  "
+                f"{values['tokens_per_second']:,.0f} tokens/s  {duration(values['seconds_left'])} left"
+            )
+        elif kind == "valid":
+            scores = "  ".join(f"{name} {values[name]:.2f}" for name in ("BLEU", "chrF") if name in values)
+            self.say(f"step {values['step']:,}  valid loss {values['loss']:.3f}  {scores}{'  best' * values['best']}")
+        elif kind == "bad step":
+            self.say(f"step {values['step']:,} skipped: {values['layer']} is not a number (rows {values['rows'][:5]} ...)")
+        elif kind == "stage":
+            self.say(values["text"])
+        elif kind == "end":
+            self.say(f"{values['how']} at step {values['step']:,} after {duration(values['seconds'])}; {values['energy']}")

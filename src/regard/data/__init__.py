@@ -1,0 +1,5 @@
+"""From files of text to batches of numbers, without ever holding a corpus in memory.
+
+Read in the order of the work: `corpus` (rows of text), `report` (what to know before training),
+`shards` (rows of ids on disk), `shuffle` and `batches` (which rows make a step), `pairs` (tensors).
+"""

@@ -1,0 +1,231 @@
+"""Rows of text out of files, one at a time: no file is ever held in memory.
+
+Several text files are the columns of one table, line by line; several tables follow each other.
+Without `columns` every line of a table is a row; with them its first line is the header that names them.
+Only "\\n" ends a line, so U+2028 and NUL stay inside; the "\\r" of Windows and a byte order mark are
+taken off. Blank lines are rows of empty fields: to drop them is a decision, and it is counted (shards).
+"""
+
+import csv
+import gzip
+import itertools
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from regard.errors import UserError
+from regard.text.files import parse_json
+
+Row = tuple[str, ...]
+Numbered = Iterator[tuple[int, Row]]
+"Rows with the lines they end on; a blank line is an empty row, until it is known how many fields it has."
+Source = Path | Sequence[Path]
+
+MAX_LINE = 1 << 24
+"Longest line in bytes: more is no sentence, but a file of another kind or a compressed trap."
+
+BROKEN = "the file may be cut short or damaged; get it again"
+
+
+def read_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """All rows, each with the same number of fields; `columns` picks and orders them by name."""
+    paths = files_of(source)
+    kinds = [kind_of(path) for path in paths]
+    if not any(kind in TABLES for kind in kinds):
+        if columns is not None:
+            raise UserError(f"{paths[0]} has no named columns", "leave `columns` out: each text file is one column")
+        yield from _parallel(paths)
+    elif all(kind in TABLES for kind in kinds):
+        names = list(columns) if columns is not None else None
+        yield from _even((path, TABLES[kind](path, names)) for path, kind in zip(paths, kinds, strict=True))
+    else:
+        raise UserError(f"tables beside plain text: {', '.join(map(str, paths))}", "give one kind of file")
+
+
+def files_of(source: Source) -> list[Path]:
+    paths = [source] if isinstance(source, Path) else list(source)
+    if not paths:
+        raise UserError("no file to read", "name at least one")
+    for path in paths:
+        if not path.is_file():  # a folder, a pipe, or nothing at all
+            raise UserError(f"{path} is not a file", "check the path")
+    return paths
+
+
+def kind_of(path: Path) -> str:
+    """The ending that counts: .tsv of a.tsv.gz."""
+    kind = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    if kind == ".json":
+        raise UserError(f"{path} is one JSON document", "write one JSON object per line and name it .jsonl")
+    return kind
+
+
+def _even(tables: Iterable[tuple[Path, Numbered]]) -> Iterator[Row]:
+    """Rows of equal width; blank ones get theirs from the first row that has something."""
+    n_fields, blank = 0, 0
+    for path, rows in tables:
+        for number, row in rows:
+            if not row:
+                blank += 1
+                continue
+            n_fields = n_fields or len(row)
+            if len(row) != n_fields:
+                raise UserError(f"{path}, line {number} has {len(row)} fields", f"expected {n_fields}, as before")
+            yield from itertools.repeat(("",) * n_fields, blank)
+            yield row
+            blank = 0
+    yield from itertools.repeat(("",) * (n_fields or 1), blank)
+
+
+# ---- lines
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            yield file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(f"{path} is not a whole gzip file: {error}", BROKEN) from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}", "check the file and its rights") from error
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Each line with its "\\n"."""
+    with _opened(path) as file:
+        for number in itertools.count(1):
+            line = file.readline(MAX_LINE + 1)
+            if not line:
+                return
+            if len(line) > MAX_LINE:
+                raise UserError(f"{path}, line {number} has more than {MAX_LINE:,} bytes", "is it a file of text?")
+            try:
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                what = f"byte {error.start + 1} ({line[error.start]:#04x}) is not UTF-8"
+                raise UserError(f"{path}, line {number}: {what}", "save the file as UTF-8") from error
+
+
+def _bare_lines(path: Path) -> Iterator[str]:
+    for line in _lines(path):
+        yield line.removesuffix("\n").removesuffix("\r")
+
+
+def _parallel(paths: Sequence[Path]) -> Iterator[Row]:
+    readers = [_bare_lines(path) for path in paths]
+    for number, row in enumerate(itertools.zip_longest(*readers)):
+        if None in row:
+            rest = [(line is not None) + sum(1 for _ in reader) for line, reader in zip(row, readers, strict=True)]
+            counts = ", ".join(f"{path} {number + more:,}" for path, more in zip(paths, rest, strict=True))
+            raise UserError(f"the files differ in lines: {counts}", "line n of each must belong together")
+        yield row
+
+
+# ---- tables
+
+
+def _tsv(path: Path, columns: list[str] | None) -> Numbered:
+    lines = enumerate(_bare_lines(path), 1)
+    return _picked(path, ((number, tuple(line.split("\t")) if line else ()) for number, line in lines), columns)
+
+
+def _csv(path: Path, columns: list[str] | None) -> Numbered:
+    return _picked(path, _csv_rows(path), columns)
+
+
+def _csv_rows(path: Path) -> Numbered:
+    taken = 0
+
+    def bounded() -> Iterator[str]:  # quotes may join any number of lines into one row
+        nonlocal taken
+        for line in _lines(path):
+            taken += len(line)
+            if taken > MAX_LINE:
+                raise csv.Error("the row does not end")
+            yield line
+
+    reader = csv.reader(bounded(), strict=True)
+    try:
+        for row in reader:
+            yield reader.line_num, tuple(row)
+            taken = 0
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}", "is a quote left open?") from error
+
+
+def _picked(path: Path, rows: Numbered, columns: list[str] | None) -> Numbered:
+    """The named columns of a table whose first row is its header."""
+    if columns is None:
+        yield from rows
+        return
+    header = next(rows, (1, ()))[1]
+    places = [_place(str(path), name, header) for name in columns]
+    for number, row in rows:
+        if row and len(row) != len(header):
+            raise UserError(f"{path}, line {number} has {len(row)} fields", f"expected {len(header)}, as in its header")
+        yield number, tuple(row[place] for place in places) if row else ()
+
+
+def _place(where: str, name: str, names: Sequence[str]) -> int:
+    if name not in names:
+        raise UserError(f"{where} has no column '{name}'", f"its columns: {', '.join(names)[:1000] or 'none'}")
+    return names.index(name)
+
+
+def _jsonl(path: Path, columns: list[str] | None) -> Numbered:
+    for number, line in enumerate(_bare_lines(path), 1):
+        where = f"{path}, line {number}"
+        found = parse_json(line, where) if line.strip() else {}
+        if not isinstance(found, dict):
+            raise UserError(f"{where} holds a JSON {type(found).__name__}", "expected an object {...} on each line")
+        columns = columns or list(found)  # the first object names those of a file without names
+        for name in columns if found else ():
+            _place(where, name, list(found))
+        yield number, tuple(_text(found[name], where, name) for name in columns) if found else ()
+
+
+def _text(value: Any, where: str, name: str) -> str:
+    """Text as it is, numbers as they are written, nothing as empty."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    raise UserError(f"{where}: '{name}' holds a {type(value).__name__}", "expected text or a number")
+
+
+def _parquet(path: Path, columns: list[str] | None) -> Numbered:
+    try:
+        import pyarrow as arrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        import pyarrow.parquet as parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError as error:
+        raise UserError(f"reading {path} needs pyarrow", 'pip install "regard[data]"') from error
+    try:
+        with _opened(path) as file, parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as table:
+            schema = table.schema_arrow
+            names = columns or schema.names
+            for name in names:
+                _check_plain(path, schema.field(_place(str(path), name, schema.names)), arrow.types)
+            number = 0
+            for batch in table.iter_batches(batch_size=256, columns=names):
+                for row in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
+                    number += 1
+                    yield number, tuple(map(_text, row, itertools.repeat(f"{path}, row {number}"), names))
+    except arrow.ArrowException as error:
+        raise UserError(f"{path} is not a whole parquet file: {error}", BROKEN) from error
+
+
+def _check_plain(path: Path, field: Any, types: Any) -> None:
+    """A pickled or an extension column could hold anything."""
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    plain = (types.is_string, types.is_large_string, types.is_integer, types.is_floating, types.is_boolean)
+    if not any(test(kind) for test in (*plain, types.is_null)):
+        raise UserError(f"{path}, column '{field.name}' is of type {field.type}", "expected text or numbers")
+
+
+TABLES = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}

@@ -1,0 +1,73 @@
+"""Rows of ids as tensors: padded, shifted, counted."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.shards import Shards
+
+
+@dataclass
+class PairBatch:
+    """Sentence pairs for an encoder and a decoder; `valid` marks what is real."""
+
+    src: Tensor  # (B, S)
+    src_valid: Tensor | None
+    "None where nothing is padded: attention then needs no mask."
+    tgt_in: Tensor  # (B, T)
+    "What the decoder reads: the start token, then the target without its last."
+    tgt_out: Tensor  # (B, T)
+    "What it has to say."
+    tgt_valid: Tensor  # (B, T)
+    n_targets: int
+    rows: np.ndarray
+    "Where the pairs stand in the corpus."
+
+
+@dataclass
+class TextBatch:
+    """Texts for a causal language model."""
+
+    ids_in: Tensor  # (B, T)
+    ids_out: Tensor  # (B, T)
+    valid: Tensor  # (B, T)
+    n_targets: int
+    rows: np.ndarray
+
+
+def collate(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> PairBatch:
+    """The first column is the source, the second the target."""
+    src, src_valid = _padded(shards, rows, 0, pad_id)
+    tgt_out, tgt_valid = _padded(shards, rows, 1, pad_id)
+    return PairBatch(
+        src=torch.from_numpy(src),
+        src_valid=None if src_valid.all() else torch.from_numpy(src_valid),
+        tgt_in=torch.from_numpy(_shifted(tgt_out, tgt_valid, start_id, pad_id)),
+        tgt_out=torch.from_numpy(tgt_out),
+        tgt_valid=torch.from_numpy(tgt_valid),
+        n_targets=int(tgt_valid.sum()),
+        rows=rows,
+    )
+
+
+def collate_text(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> TextBatch:
+    out, valid = _padded(shards, rows, 0, pad_id)
+    ids_in = torch.from_numpy(_shifted(out, valid, start_id, pad_id))
+    return TextBatch(ids_in, torch.from_numpy(out), torch.from_numpy(valid), int(valid.sum()), rows)
+
+
+def _padded(shards: Shards, rows: np.ndarray, column: int, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+    ids, lengths = shards.gather(rows, column)
+    valid = np.arange(lengths.max()) < lengths[:, None]  # (B, T)
+    padded = np.full(valid.shape, pad_id, dtype=np.int64)
+    padded[valid] = ids
+    return padded, valid
+
+
+def _shifted(ids: np.ndarray, valid: np.ndarray, start_id: int, pad_id: int) -> np.ndarray:
+    shifted = np.full_like(ids, start_id)
+    shifted[:, 1:] = ids[:, :-1]
+    shifted[~valid] = pad_id  # else the last token of a short row would stand in its padding
+    return shifted

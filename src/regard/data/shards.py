@@ -1,0 +1,282 @@
+"""A corpus as ids on disk: tokenised once, read through memory maps ever after.
+
+A folder holds `ids.bin` (all ids, row after row, column after column), `starts.bin` (where each row
+begins), `lengths.bin` (how many ids each column has) and `meta.json`, which says what they were made from.
+It appears whole or not at all, and is made anew only when the text, the tokenizer or a rule has changed.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+import numpy as np
+
+from regard.config import build, read_json, require
+from regard.data.corpus import Row, Source, files_of, kind_of, read_rows
+from regard.data.mapped import open_array, take
+from regard.errors import UserError
+from regard.text.files import write_json
+from regard.text.tokenizer import Tokenizer
+
+VERSION = 1
+BATCH_ROWS, BATCH_CHARS = 1_000, 1_000_000
+"Rows and characters tokenised at once; the second holds when lines are very long."
+
+STALE_SECONDS = 3600
+
+TooLong = Literal["drop", "cut", "error"]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What became of the rows of the source."""
+
+    rows: int = 0
+    "Rows read."
+    kept: int = 0
+    empty: int = 0
+    "Dropped: a side without text."
+    too_long: int = 0
+    "Dropped or cut: a side with more than `max_len` tokens."
+    tokens: tuple[int, ...] = ()
+    "Kept, for each column."
+
+
+@dataclass(frozen=True)
+class Meta:
+    version: int
+    fingerprint: str
+    dtype: Literal["uint16", "uint32"]
+    vocab_sizes: tuple[int, ...]
+    stats: Stats
+
+
+class Shards:
+    """Rows of ids, in the order of the source."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        meta = build(Meta, read_json(folder / "meta.json"), str(folder / "meta.json"))
+        require(meta.version == VERSION, f"{folder} is of version {meta.version}", "delete it; it is made again")
+        self.fingerprint, self.stats, self._vocab_sizes = meta.fingerprint, meta.stats, meta.vocab_sizes
+        n_rows, n_columns = meta.stats.kept, len(meta.vocab_sizes)
+        self._ids = self._open("ids.bin", meta.dtype, sum(meta.stats.tokens))
+        self._starts = self._open("starts.bin", "int64", n_rows)
+        self.lengths = self._open("lengths.bin", "int32", n_rows, n_columns)
+        "Ids in each row and column, (n_rows, n_columns); a memory map."
+
+    def _open(self, name: str, dtype: str, *shape: int) -> np.ndarray:
+        path, size = self.folder / name, int(np.prod(shape)) * np.dtype(dtype).itemsize
+        found = path.stat().st_size if path.is_file() else 0
+        if found != size or not size:
+            raise UserError(f"{path} has {found:,} bytes, expected {size:,}", f"delete {self.folder}; it is made again")
+        return open_array(path, dtype, *shape)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def row(self, i: int) -> tuple[np.ndarray, ...]:
+        rows = np.array([range(len(self))[i]])
+        return tuple(self.gather(rows, column)[0] for column in range(self.lengths.shape[1]))
+
+    def gather(self, rows: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+        """One column of many rows: its ids one after another, and the length of each row."""
+        lengths = take(self.lengths, rows).astype(np.int64)
+        starts = take(self._starts, rows) + lengths[:, :column].sum(axis=1)
+        sizes = lengths[:, column]
+        ends = np.cumsum(sizes)
+        ids = take(self._ids, np.repeat(starts - ends + sizes, sizes) + np.arange(sizes.sum()))
+        bad = np.flatnonzero(ids >= self._vocab_sizes[column])  # an id without an embedding would stop a run midway
+        if len(bad):
+            row = rows[np.searchsorted(ends, bad[0], side="right")]
+            what = f"row {row} holds the id {ids[bad[0]]}, the vocabulary has {self._vocab_sizes[column]}"
+            raise UserError(f"{self.folder} is damaged: {what}", "delete the folder; it is made again")
+        return ids, sizes
+
+
+def prepare(
+    source: Source,
+    tokenizers: Sequence[Tokenizer],
+    folder: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    max_len: int,
+    too_long: TooLong = "drop",
+    progress: Callable[[int], None] | None = None,
+) -> Shards:
+    """Tokenise the first columns, one for each tokenizer, with the special tokens each puts around a text.
+
+    A column of more than `max_len` ids is `too_long`. `progress` hears how many rows have been read.
+    """
+    require(max_len >= 1, f"max_len is {max_len}", "expected at least 1")
+    rules = {"version": VERSION, "columns": columns and list(columns), "max_len": max_len, "too_long": too_long}
+    fingerprint = _fingerprint(source, tokenizers, rules)
+    if (found := _reusable(folder, fingerprint)) is not None:
+        return found
+    _sweep(folder)
+    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
+    writer = _Writer(tokenizers, max_len, too_long, ", ".join(map(str, files_of(source))))
+    try:
+        temporary.mkdir(parents=True)
+        stats = writer.write(temporary, read_rows(source, columns=columns), progress)
+        sizes = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
+        write_json(temporary / "meta.json", asdict(Meta(VERSION, fingerprint, writer.dtype, sizes, stats)))
+        _publish(temporary, folder)
+    except OSError as error:
+        raise UserError(f"cannot write {folder}: {error.strerror or error}", "is there room, and the right?") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return Shards(folder)
+
+
+def _fingerprint(source: Source, tokenizers: Sequence[Tokenizer], rules: Mapping[str, object]) -> str:
+    """Equal for equal contents, wherever the files stand."""
+    paths = files_of(source)
+    digests = [hashlib.sha256(json.dumps([rules, [kind_of(path) for path in paths]]).encode()).digest()]
+    digests += [_digest(path) for path in paths]
+    for tokenizer in tokenizers:
+        with tempfile.TemporaryDirectory() as name:  # what it saves is all that it is
+            tokenizer.save(Path(name))
+            digests += [_digest(path) for path in sorted(Path(name).iterdir())]
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _digest(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}", "check the file and its rights") from error
+
+
+def _reusable(folder: Path, fingerprint: str) -> Shards | None:
+    """What stands there, if it was made from the same; a folder of anything else is not ours to replace."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return None
+    if not (folder / "meta.json").is_file():
+        raise UserError(f"{folder} exists and holds no prepared text", "name another folder")
+    try:
+        found = Shards(folder)
+    except UserError:  # damaged, or of another version
+        return None
+    return found if found.fingerprint == fingerprint else None
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed process left; one that is alive has written within the hour."""
+    for left in folder.parent.glob(f".{folder.name}.*.[to][ml][pd]"):
+        newest = max(path.stat().st_mtime for path in (left, *left.glob("*")))
+        if time.time() - newest > STALE_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _publish(temporary: Path, folder: Path) -> None:
+    """Put the finished folder in its place; a reader of the old one keeps its open files."""
+    old = temporary.with_suffix(".old")
+    if folder.exists():
+        os.replace(folder, old)
+    os.replace(temporary, folder)
+    shutil.rmtree(old, ignore_errors=True)
+    with contextlib.suppress(OSError):  # some systems cannot open a folder
+        handle = os.open(folder.parent, os.O_RDONLY)
+        os.fsync(handle)
+        os.close(handle)
+
+
+class _Writer:
+    """Rows of text into the three files, counted; `name` stands for the source in errors."""
+
+    def __init__(self, tokenizers: Sequence[Tokenizer], max_len: int, too_long: TooLong, name: str) -> None:
+        self.tokenizers = tokenizers
+        self.max_len, self.too_long, self.name = max_len, too_long, name
+        wide = any(tokenizer.vocab_size > 1 << 16 for tokenizer in tokenizers)
+        self.dtype: Literal["uint16", "uint32"] = "uint32" if wide else "uint16"
+        self.n_rows = self.n_kept = self.n_empty = self.n_too_long = 0
+        self.n_tokens = np.zeros(len(tokenizers), dtype=np.int64)
+
+    def write(self, folder: Path, rows: Iterator[Row], progress: Callable[[int], None] | None) -> Stats:
+        with contextlib.ExitStack() as stack:
+            names = ("ids.bin", "starts.bin", "lengths.bin")
+            files = [stack.enter_context((folder / name).open("wb")) for name in names]
+            for batch in _batches(rows):
+                self._write(batch, files)
+                if progress is not None:
+                    progress(self.n_rows)
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        lost = f"{self.n_rows:,} rows, {self.n_empty:,} empty, {self.n_too_long:,} too long"
+        require(self.n_kept > 0, f"{self.name} has no row to learn from: {lost}", "is it the right file?")
+        return Stats(self.n_rows, self.n_kept, self.n_empty, self.n_too_long, tuple(self.n_tokens.tolist()))
+
+    def _write(self, batch: list[Row], files: Sequence[IO[bytes]]) -> None:
+        kept = list(self._kept(batch))
+        self.n_rows += len(batch)
+        if not kept:
+            return
+        lengths = np.array([[len(ids) for ids in row] for row in kept], dtype=np.int32)
+        sizes = lengths.sum(axis=1, dtype=np.int64)
+        starts = self.n_tokens.sum() + np.cumsum(sizes) - sizes
+        ids = np.fromiter(itertools.chain.from_iterable(itertools.chain.from_iterable(kept)), dtype=self.dtype)
+        for file, array in zip(files, (ids, starts, lengths), strict=True):
+            file.write(array.tobytes())
+        self.n_kept += len(kept)
+        self.n_tokens += lengths.sum(axis=0)
+
+    def _kept(self, batch: list[Row]) -> Iterator[list[list[int]]]:
+        n = len(self.tokenizers)
+        require(len(batch[0]) >= n, f"{self.name} has {len(batch[0])} columns", f"expected {n}, one for each tokenizer")
+        texts = list(zip(*batch, strict=True))[:n]
+        columns = [self._encode(*pair) for pair in zip(self.tokenizers, texts, strict=True)]
+        for number, (row, *ids) in enumerate(zip(batch, *columns, strict=True), self.n_rows + 1):
+            if not all(ids) or not all(map(str.strip, row[:n])):
+                self.n_empty += 1
+            elif max(map(len, ids)) <= self.max_len:
+                yield ids
+            else:
+                self.n_too_long += 1
+                if self.too_long == "error":
+                    what = f"{max(map(len, ids)):,} tokens, more than {self.max_len:,}"
+                    raise UserError(f"row {number} of {self.name} has {what}", 'raise max_len, or "drop" or "cut" them')
+                if self.too_long == "cut":
+                    yield [self._cut(*pair) for pair in zip(self.tokenizers, ids, strict=True)]
+
+    def _encode(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+        try:
+            return tokenizer.encode_ids(texts)
+        except UserError:  # one of them: find out which
+            for number, text in enumerate(texts, self.n_rows + 1):
+                try:
+                    tokenizer.encode_ids([text])
+                except UserError as error:
+                    raise UserError(f"row {number} of {self.name}: {error.message}", error.hint) from error
+            raise
+
+    def _cut(self, tokenizer: Tokenizer, ids: list[int]) -> list[int]:
+        if len(ids) <= self.max_len:
+            return ids
+        has_end = ids[-1] in (tokenizer.eos_id, tokenizer.sep_id)  # else a model would never learn to stop
+        return ids[: self.max_len - 1] + ids[-1:] if has_end else ids[: self.max_len]
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    n_chars = 0
+    for row in rows:
+        batch.append(row)
+        n_chars += sum(map(len, row))
+        if len(batch) == BATCH_ROWS or n_chars >= BATCH_CHARS:
+            yield batch
+            batch, n_chars = [], 0
+    if batch:
+        yield batch

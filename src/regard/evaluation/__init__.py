@@ -1,0 +1,1 @@
+"""Scores as pure functions, equal to the field's own definitions."""

@@ -1,0 +1,36 @@
+"""A run's log: one JSON object a line. Training writes it; the command line and the studio read it."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+class RunLog:
+    """Appends events; a full disk or a removed folder never stops the training that is logged."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, kind: str, **values: Any) -> None:
+        line = json.dumps({"time": round(time.time(), 3), "kind": kind, **values}, ensure_ascii=False)
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError:
+            return
+
+
+def read_log(path: Path) -> Iterator[dict[str, Any]]:
+    """All whole lines; the last may be half-written when the run was killed."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event

@@ -1,0 +1,88 @@
+"""A run is one TOML file. Every key is here, with its default and its meaning."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from regard.config import require
+from regard.text.train import TokenizerConfig
+from regard.training.schedule import ScheduleKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    train: tuple[str, ...]
+    "One file with a column for each side (tsv, csv, jsonl, parquet), or two line-parallel text files; .gz too."
+    valid: tuple[str, ...] = ()
+    "Sentences to score while training; never trained on."
+    test: tuple[str, ...] = ()
+    "Sentences to score at the end; the report says if training has seen them."
+    columns: tuple[str, ...] = ()
+    "Names of the columns, source first; the first two where there are no names."
+    max_len: int = 128
+    "Longest sentence in tokens, on either side."
+    too_long: Literal["drop", "cut", "error"] = "drop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    steps: int = 10_000
+    "Optimizer steps of the whole run."
+    batch_tokens: int = 6_000
+    "Tokens of one step, both sides and padding counted; the same on any number of machines."
+    accumulate: int = 1
+    "Parts that a step is cut into, one after the other, when it does not fit in memory."
+    optimizer: Literal["adam", "adamw"] = "adamw"
+    lr: float = 1e-3
+    "The highest learning rate, reached after warm-up."
+    beta1: float = 0.9
+    beta2: float = 0.98
+    eps: float = 1e-9
+    weight_decay: float = 0.0
+    schedule: ScheduleKind = "inverse_sqrt"
+    warmup: int = 1_000
+    clip: float = 1.0
+    "Longest gradient; longer ones are shortened to it."
+    label_smoothing: float = 0.1
+    teacher_forcing: float = 1.0
+    "Probability that the decoder sees the true word before and not its own."
+    init: Literal["xavier", "normal"] = "xavier"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    "auto takes bf16 where the processor has it."
+    save_minutes: float = 10.0
+    "A checkpoint at least so often."
+    average: int = 5
+    "The last checkpoints at a validation that are averaged in the end."
+    on_nan: Literal["skip", "stop"] = "skip"
+    "What to do with a step whose loss is not a number."
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_tokens", "accumulate", "average"):
+            require(getattr(self, name) >= 1, f"train.{name} is {getattr(self, name)}", "expected at least 1")
+        require(self.lr > 0, f"train.lr is {self.lr}", "expected a positive rate")
+        require(0 <= self.label_smoothing < 1, f"train.label_smoothing is {self.label_smoothing}", "expected 0 to 1")
+        require(0 < self.teacher_forcing <= 1, f"train.teacher_forcing is {self.teacher_forcing}", "expected 0 to 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidConfig:
+    every: int = 1_000
+    "Steps between two validations."
+    sentences: int = 500
+    "How many of the validation sentences are translated; the loss is of all."
+    patience: int = 0
+    "Stop after so many validations without a better score; 0 never stops early."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    task: Literal["translate"] = "translate"
+    seed: int = 1
+    "Order of the data, first weights and dropout are functions of it."
+    about: str = ""
+    "What the run is, what it should reach, and how long it takes."
+    data: DataConfig
+    text: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: dict[str, Any] = field(default_factory=lambda: {"preset": "transformer-small"})
+    "`preset` and any key of its configuration that is to differ."
+    train: TrainConfig = field(default_factory=TrainConfig)
+    valid: ValidConfig = field(default_factory=ValidConfig)

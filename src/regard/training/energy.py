@@ -1,0 +1,68 @@
+"""Joules and grams of CO2 of a run: measured where the machine has a meter, else estimated, and always labelled so."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+RAPL = Path("/sys/class/powercap")
+WATTS_PER_CORE = 10.0
+"Estimate for a busy core of a laptop or server, with its share of memory and cooling; state it wherever it is used."
+GRAMS_PER_KWH = 400.0
+"World average of electricity, rounded; a country's own differs by a factor of ten either way."
+
+
+@dataclass(frozen=True)
+class Energy:
+    joules: float
+    kind: Literal["measured", "estimated"]
+    how: str
+    "The meter, or the assumption."
+
+    @property
+    def grams_co2(self) -> float:
+        return self.joules / 3.6e6 * GRAMS_PER_KWH
+
+    def __str__(self) -> str:
+        amount = f"{self.joules / 3600:.1f} Wh" if self.joules >= 3600 else f"{self.joules:.0f} J"
+        return f"{amount}, {self.grams_co2:.1f} g CO2 ({self.kind}: {self.how}; {GRAMS_PER_KWH:.0f} g/kWh)"
+
+
+class Meter:
+    """Counts from the moment it is made. `before` carries the joules of earlier sittings of the same run."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self.before = before
+        self.counters = _rapl_counters()
+        self.start = {path: value for path in self.counters if (value := _read(path)) is not None}
+        self.seen, self.total = dict(self.start), 0.0
+        self.cpu_start = time.process_time()
+
+    def read(self) -> Energy:
+        if self.start:
+            for path, last in self.seen.items():
+                now = _read(path)
+                if now is not None:
+                    span = _read(path.with_name("max_energy_range_uj")) or 0
+                    self.total += (now - last if now >= last else now - last + span) / 1e6  # the counter wraps
+                    self.seen[path] = now
+            return Energy(self.before + self.total, "measured", "RAPL, whole processor package")
+        busy = time.process_time() - self.cpu_start  # seconds of all cores together
+        return Energy(
+            self.before + busy * WATTS_PER_CORE, "estimated", f"CPU time at {WATTS_PER_CORE:.0f} W a busy core"
+        )
+
+
+def _rapl_counters() -> list[Path]:
+    """Top-level packages only: their sub-zones are counted in them."""
+    try:
+        return [zone / "energy_uj" for zone in sorted(RAPL.glob("intel-rapl:*")) if zone.name.count(":") == 1]
+    except OSError:
+        return []
+
+
+def _read(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,193 @@
+"""The loop: when to step, to log, to validate, to save, to stop. The arithmetic is in step.py."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import torch
+
+from regard.data.batches import Position, Steps, split
+from regard.data.pairs import collate
+from regard.data.shards import Shards
+from regard.errors import FAILURE, UserError
+from regard.models.base import Model
+from regard.objectives.seq2seq import Seq2Seq
+from regard.training import checkpoint
+from regard.training.config import RunConfig
+from regard.training.energy import Energy, Meter
+from regard.training.schedule import rate
+from regard.training.step import StepResult, seed_of, step
+from regard.training.validate import Validation
+
+LOG_SECONDS = 1.0
+MAX_BAD_STEPS = 20
+"So many steps in a row without a number, and the run is lost: it stops and says where."
+
+Listener = Callable[..., None]
+
+
+@dataclass
+class Progress:
+    """Where a run is; all of it is in every checkpoint."""
+
+    step: int = 0
+    position: Position = field(default_factory=Position)
+    best: float = float("-inf")
+    best_step: int = 0
+    stale: int = 0
+    "Validations since the best."
+    seconds: float = 0.0
+    joules: float = 0.0
+    bad_steps: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        position = {"epoch": self.position.epoch, "step": self.position.step}
+        return {**vars(self), "position": position, "best": None if self.best == float("-inf") else self.best}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Progress":
+        best = float("-inf") if data["best"] is None else data["best"]
+        return cls(**{**data, "position": Position(**data["position"]), "best": best})
+
+
+@dataclass
+class Trainer:
+    """Everything a run needs, put together by run.py."""
+
+    config: RunConfig
+    folder: Path
+    model: Model
+    optimizer: torch.optim.Optimizer
+    train: Shards
+    validate: Callable[[], Validation] | None
+    save_best: Callable[[], None]
+    facts: dict[str, Any]
+    "What must be equal when a run is resumed: fingerprints of configuration and data."
+    listeners: list[Listener] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+    autocast: torch.dtype | None = None
+
+    def __post_init__(self) -> None:
+        self.meter = Meter(self.progress.joules)
+        self.began = time.monotonic() - self.progress.seconds
+        self.saved_at = time.monotonic()
+        self.saved_step = self.progress.step
+        self.logged_at, self.targets = time.monotonic(), 0
+
+    def tell(self, kind: str, **values: Any) -> None:
+        for listener in self.listeners:
+            listener(kind, **values)
+
+    def fit(self, stop: Event) -> str:
+        """Train to the end, or until `stop` is set; returns "finished", "stopped" or "no better"."""
+        train, progress = self.config.train, self.progress
+        steps = Steps(self.train.lengths, budget=train.batch_tokens, seed=self.config.seed)
+        objective = Seq2Seq(train.label_smoothing, train.teacher_forcing)
+        self.model.train()
+        for rows, after in steps.steps(progress.position):
+            if progress.step >= train.steps:
+                return self._end("finished")
+            if stop.is_set():
+                return self._end("stopped")
+            result = self._step(rows, objective)
+            progress.step, progress.position = progress.step + 1, after
+            self._log(result)
+            if progress.step % self.config.valid.every == 0 or progress.step == train.steps:
+                self._validate()
+                if self._is_stale():
+                    return self._end("no better")
+            elif time.monotonic() - self.saved_at > train.save_minutes * 60:
+                self.save()
+        raise AssertionError("steps never end")
+
+    def _step(self, rows: Any, objective: Seq2Seq) -> StepResult:
+        train, now = self.config.train, self.progress.step
+        lr = rate(now, kind=train.schedule, peak=train.lr, warmup=train.warmup, steps=train.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        parts = [part for part in split(rows, self.train.lengths, train.accumulate) if len(part)]
+        config = self.model.config
+        batches = [collate(self.train, part, pad_id=config.pad_id, start_id=config.start_id) for part in parts]
+        seeds = [seed_of(self.config.seed, now, part) for part in range(len(batches))]
+        result = step(
+            self.model, batches, objective, self.optimizer, clip=train.clip, seeds=seeds, autocast=self.autocast
+        )
+        if result.bad:
+            self._complain(result, rows)
+        else:
+            self.progress.bad_steps = 0
+        return result
+
+    def _complain(self, result: StepResult, rows: Any) -> None:
+        """A step that is not a number is skipped or fatal; either way its place and its rows are named."""
+        self.progress.bad_steps += 1
+        number = self.progress.step + 1
+        self.tell("bad step", step=number, layer=result.bad, loss=str(result.loss), rows=rows.tolist()[:20])
+        if self.config.train.on_nan == "stop" or self.progress.bad_steps >= MAX_BAD_STEPS:
+            raise UserError(
+                f"step {number}: the gradient of {result.bad} is not a number (rows {rows.tolist()[:8]} ...)",
+                "lower train.lr or train.clip, or look at those rows; the last checkpoint is untouched",
+                exit_code=FAILURE,
+            )
+
+    def _log(self, result: StepResult) -> None:
+        self.targets += result.n_targets
+        now = time.monotonic()
+        self.progress.seconds = now - self.began
+        if now - self.logged_at < LOG_SECONDS and self.progress.step < self.config.train.steps:
+            return
+        speed = self.targets / max(now - self.logged_at, 1e-9)
+        done = self.progress.step
+        left = self.progress.seconds / done * (self.config.train.steps - done)
+        self.tell(
+            "step", step=done, of=self.config.train.steps, epoch=self.progress.position.epoch, loss=result.loss,
+            norm=result.norm, lr=self.optimizer.param_groups[0]["lr"], tokens_per_second=speed,
+            seconds=self.progress.seconds, seconds_left=left,
+        )  # fmt: skip
+        self.logged_at, self.targets = now, 0
+
+    def _validate(self) -> None:
+        progress = self.progress
+        if self.validate is not None:
+            found = self.validate()
+            better = found.goodness > progress.best
+            progress.stale = 0 if better else progress.stale + 1
+            if better:
+                progress.best, progress.best_step = found.goodness, progress.step
+                self.save_best()
+            scores = {score.name: score.value for score in (found.bleu, found.chrf) if score}
+            self.tell("valid", step=progress.step, loss=found.loss, best=better, samples=found.samples, **scores)
+        self.save()
+
+    def _is_stale(self) -> bool:
+        patience = self.config.valid.patience
+        return bool(patience) and self.progress.stale >= patience
+
+    def save(self) -> None:
+        """A checkpoint of this very step; then old ones go, but those that will be averaged stay."""
+        progress, every = self.progress, self.config.valid.every
+        progress.seconds, progress.joules = time.monotonic() - self.began, self.meter.read().joules
+        folder = self.folder / "checkpoints"
+        checkpoint.save(
+            folder, progress.step, self.model, self.optimizer, {"progress": progress.to_dict(), **self.facts}
+        )
+        self.saved_at, self.saved_step = time.monotonic(), progress.step
+        checkpoint.prune(folder, keep=self.to_average(every) | {progress.step, progress.best_step})
+
+    def to_average(self, every: int) -> set[int]:
+        """Steps of the last validations: a function of the step alone, so that a resumed run averages the same."""
+        last, count = self.progress.step, self.config.train.average
+        steps = [n for n in range(1, last + 1) if n % every == 0 or n == self.config.train.steps]
+        return set(steps[-count:])
+
+    def _end(self, how: str) -> str:
+        if self.saved_step != self.progress.step:
+            self.save()
+        self.tell("end", how=how, step=self.progress.step, seconds=self.progress.seconds, energy=str(self.energy()))
+        return how
+
+    def energy(self) -> Energy:
+        return self.meter.read()

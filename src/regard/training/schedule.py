@@ -1,0 +1,22 @@
+"""How large a step to take: warm-up, then one of four ways down."""
+
+import math
+from typing import Literal
+
+ScheduleKind = Literal["inverse_sqrt", "cosine", "linear", "constant"]
+
+
+def rate(step: int, *, kind: ScheduleKind, peak: float, warmup: int, steps: int) -> float:
+    """The learning rate of step `step` (the first is 0) out of `steps`; a pure function, so a resumed run agrees.
+
+    `inverse_sqrt` is section 5.3 of the paper: up linearly, then down with the square root of the step.
+    """
+    now = step + 1
+    if now <= warmup:
+        return peak * now / warmup
+    if kind == "constant":
+        return peak
+    if kind == "inverse_sqrt":
+        return peak * math.sqrt(max(warmup, 1) / now)
+    done = min((now - warmup) / max(steps - warmup, 1), 1.0)
+    return peak * (1 - done) if kind == "linear" else peak * (1 + math.cos(math.pi * done)) / 2

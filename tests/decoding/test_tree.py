@@ -1,0 +1,89 @@
+"""The tree tells the truth about the search: its best path is the result, its numbers are the model's."""
+
+import json
+import math
+
+import pytest
+
+from decoding.writers import ALL, END, Writer, writer
+from regard.decoding.beam import Hypothesis, beam_search
+from regard.decoding.tree import Tree
+
+LIMIT, BEAMS = 7, 3
+
+
+def search(w: Writer, **options: object) -> list[list[Hypothesis]]:
+    options = {"beams": BEAMS, "limit": LIMIT, "end_ids": [END], "keep_tree": True} | options
+    return beam_search(w.model.step, w.state(LIMIT), w.start, **options)  # type: ignore[arg-type]
+
+
+def tree_of(found: list[Hypothesis]) -> Tree:
+    assert found[0].tree is not None
+    return found[0].tree
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_the_best_path_is_the_result(name: str, penalty: float) -> None:
+    w = writer(name, 4)
+    plain = search(w, keep_tree=False, length_penalty=penalty)
+    for found, other in zip(search(w, length_penalty=penalty), plain, strict=True):
+        tree = tree_of(found)
+        assert found == other  # keeping a tree changes nothing
+        assert tuple(tree.path(tree.best)) == found[0].ids
+        assert tree.best.score == pytest.approx(found[0].score, abs=1e-5)
+        ends = [node.score for node in tree.nodes if node.reason in ("end", "limit", "chosen")]
+        assert max(ends) == tree.best.score
+
+
+@pytest.mark.parametrize("name", ["transformer", "t5", "lstm additive"])
+def test_the_score_of_every_node_is_that_of_a_second_reading(name: str) -> None:
+    w = writer(name, 2)
+    for row, found in enumerate(search(w)):
+        tree = tree_of(found)
+        for node in tree.nodes[1:]:
+            path = tree.path(node)
+            again = w.log_probs(row, path)
+            assert node.step == len(path)
+            assert node.log_probability == pytest.approx(again[-1], abs=1e-4)
+            assert node.total == pytest.approx(math.fsum(again), abs=1e-4)
+            assert node.score == pytest.approx(math.fsum(again) / len(path), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bart", "gru dot"])
+def test_every_path_ends_for_a_reason(name: str) -> None:
+    for found in search(writer(name, 6, seed=1), n_best=2):
+        tree = tree_of(found)
+        for node, below in zip(tree.nodes, tree.children(), strict=True):
+            assert (node.reason is None) == bool(below)
+            assert (node.rank is not None) == (node.reason == "pruned")
+            if node.reason == "pruned" and node.token is not None:
+                assert node.rank is not None
+                assert node.rank >= 1
+            if node.reason == "end":
+                assert node.token == END
+            if node.reason == "limit":
+                assert node.step == LIMIT
+        assert sum(node.reason == "chosen" for node in tree.nodes) == 1
+
+
+def test_a_continuation_that_lost_knows_its_place() -> None:
+    w = writer("transformer", 1)
+    tree = tree_of(search(w)[0])
+    first = [node for node in tree.nodes if node.step == 1]
+    assert [node.rank for node in first if node.rank is not None and node.rank > BEAMS][:3] == [4, 5, 6]
+    assert [node.total for node in first] == sorted((node.total for node in first), reverse=True)
+    every = sorted((w.log_probs(0, [id])[0] for id in range(11)), reverse=True)
+    assert [node.total for node in first] == pytest.approx(every[: 2 * BEAMS], abs=1e-4)
+
+
+def test_a_tree_is_plain_data() -> None:
+    tree = tree_of(search(writer("rnn", 1))[0])
+    nodes = json.loads(json.dumps(tree.to_dict(), allow_nan=False))["nodes"]
+    assert [node["id"] for node in nodes] == list(range(len(tree.nodes)))
+    assert all(node["parent"] < node["id"] for node in nodes[1:])
+
+
+def test_forced_tokens_leave_no_other_branches() -> None:
+    tree = tree_of(search(writer("transformer", 1), prefix=[[3, 5]])[0])
+    assert [tree.path(node) for node in tree.nodes if node.step in (1, 2)] == [[3], [3, 5]]

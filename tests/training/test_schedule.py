@@ -1,0 +1,34 @@
+"""The learning rate is a pure function of the step."""
+
+import math
+
+import pytest
+
+from regard.training.schedule import rate
+
+
+@pytest.mark.parametrize("kind", ["inverse_sqrt", "cosine", "linear", "constant"])
+def test_warm_up_is_linear_and_ends_at_the_peak(kind: str) -> None:
+    rates = [rate(step, kind=kind, peak=2.0, warmup=10, steps=100) for step in range(10)]
+    assert rates == pytest.approx([0.2 * n for n in range(1, 11)])
+
+
+def test_inverse_sqrt_is_the_papers_formula() -> None:
+    """lrate = d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), section 5.3."""
+    d_model, warmup = 512, 4000
+    peak = d_model**-0.5 * warmup**-0.5
+    for now in (1, 100, 4000, 4001, 100_000):
+        paper = d_model**-0.5 * min(now**-0.5, now * warmup**-1.5)
+        assert rate(now - 1, kind="inverse_sqrt", peak=peak, warmup=warmup, steps=1) == pytest.approx(paper)
+
+
+@pytest.mark.parametrize("kind", ["cosine", "linear"])
+def test_ways_down_end_at_zero(kind: str) -> None:
+    assert rate(99, kind=kind, peak=1.0, warmup=10, steps=100) == pytest.approx(0.0, abs=1e-12)
+    middle = rate(54, kind=kind, peak=1.0, warmup=10, steps=100)
+    assert middle == pytest.approx(0.5)
+
+
+def test_a_constant_stays() -> None:
+    assert rate(10**6, kind="constant", peak=0.3, warmup=5, steps=10) == 0.3
+    assert math.isfinite(rate(0, kind="cosine", peak=0.3, warmup=0, steps=0))
