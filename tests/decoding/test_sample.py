@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from decoding.writers import END, writer
+from decoding.writers import ENDS, writer
 from regard.decoding.sample import draw, filtered, keep_top_k, keep_top_p, sample, temper, uniform
 from regard.decoding.search import greedy
 from regard.errors import UserError
@@ -42,7 +42,7 @@ def test_rows_draw_apart_from_each_other() -> None:
 def test_top_k_keeps_the_k_likeliest() -> None:
     assert kept(keep_top_k(SCORES, 2)) == [1, 3]
     assert kept(keep_top_k(SCORES, 99)) == [0, 1, 2, 3, 4]
-    assert kept(keep_top_k(torch.zeros(1, 6), 2)).__len__() == 2  # also where all are as good
+    assert len(kept(keep_top_k(torch.zeros(1, 6), 2))) == 2  # also where all are as good
 
 
 def test_top_p_keeps_the_fewest_that_reach_p() -> None:
@@ -86,8 +86,8 @@ def test_no_temperature_is_greedy_search(name: str, temperature: float) -> None:
     w = writer(name, 5)
     prompt = w.start[:, None]
     with torch.no_grad():
-        ours = list(sample(w.model.step, w.state(8), prompt, limit=8, temperature=temperature, end_ids=[END]))
-        theirs = list(greedy(w.model.step, w.state(8), prompt, limit=8, end_ids=[END]))
+        ours = list(sample(w.model.step, w.state(8), prompt, limit=8, temperature=temperature, end_ids=ENDS))
+        theirs = list(greedy(w.model.step, w.state(8), prompt, limit=8, end_ids=ENDS))
     assert torch.equal(torch.stack(ours), torch.stack(theirs))
 
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from decoding.writers import ALL, END, Writer, writer
+from decoding.writers import ALL, ENDS, Writer, writer
 from regard.decoding.beam import Hypothesis, beam_search
 from regard.decoding.tree import Tree
 
@@ -13,7 +13,7 @@ LIMIT, BEAMS = 7, 3
 
 
 def search(w: Writer, **options: object) -> list[list[Hypothesis]]:
-    options = {"beams": BEAMS, "limit": LIMIT, "end_ids": [END], "keep_tree": True} | options
+    options = {"beams": BEAMS, "limit": LIMIT, "end_ids": ENDS, "keep_tree": True} | options
     return beam_search(w.model.step, w.state(LIMIT), w.start, **options)  # type: ignore[arg-type]
 
 
@@ -61,7 +61,7 @@ def test_every_path_ends_for_a_reason(name: str) -> None:
                 assert node.rank is not None
                 assert node.rank >= 1
             if node.reason == "end":
-                assert node.token == END
+                assert node.token in ENDS
             if node.reason == "limit":
                 assert node.step == LIMIT
         assert sum(node.reason == "chosen" for node in tree.nodes) == 1

@@ -1,5 +1,6 @@
 """Tiny real translators, Transformers and RNNs, with sources to read: what the searches are tried on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,20 +11,32 @@ from torch import Tensor
 from models import tiny
 from regard.models.recurrent import RecurrentConfig, build
 
-VOCAB, PAD, END = 11, 10, 0
+VOCAB, END = 11, 0
+ENDS = (0, 1, 2)
+"With three of eleven words for the end, texts of all lengths are written; smaller vocabularies have one."
 TRANSFORMERS = ["transformer", "pegasus", "bart", "t5"]
 RECURRENT = ["rnn", "gru dot", "lstm additive"]
 ALL = TRANSFORMERS + RECURRENT
 
 
 def make(name: str, *, seed: int = 0, vocab: int = VOCAB) -> Any:
-    ids = {"vocab_size": vocab, "pad_id": vocab - 1, "start_id": vocab - 1, "eos_ids": (END,)}
+    ids = {"vocab_size": vocab, "pad_id": vocab - 1, "start_id": vocab - 1}
+    ids["eos_ids"] = ENDS if vocab == VOCAB else (END,)  # type: ignore[assignment]
     if name in TRANSFORMERS:
-        return tiny.make(name, seed=seed, max_len=64, **ids)
+        return loud(tiny.make(name, seed=seed, max_len=64, **ids), "cross.")
     cell, _, attention = name.partition(" ")
     torch.manual_seed(seed)
     config = RecurrentConfig(cell=cell, attention=attention or "none", d_model=8, **ids)  # type: ignore[arg-type]
-    return tiny.shaken(build(config))
+    return loud(tiny.shaken(build(config)), "")
+
+
+@torch.no_grad()
+def loud(model: Any, part: str) -> Any:
+    """Random weights hardly listen to the source: one part speaks up, and every source has a text of its own."""
+    for name, parameter in model.named_parameters():
+        if part in name:
+            parameter *= 4
+    return model
 
 
 @dataclass
@@ -45,6 +58,16 @@ class Writer:
     def alone(self, row: int) -> "Writer":
         length = int(self.valid[row].sum())
         return Writer(self.model, self.src[row : row + 1, :length], self.valid[row : row + 1, :length])
+
+    @torch.no_grad()
+    def totals(self, row: int, texts: Sequence[tuple[int, ...]]) -> list[float]:
+        """The log-probability of each text, all in one pass; what is written behind an end does not count."""
+        one, longest = self.alone(row), max(map(len, texts))
+        ids = torch.tensor([[*text, *[END] * (longest - len(text))] for text in texts])
+        tgt = torch.cat([torch.full_like(ids[:, :1], self.model.config.start_id), ids[:, :-1]], dim=1)
+        every = one.model(one.src.expand(len(texts), -1), tgt).logits.log_softmax(-1)  # (B, T, V)
+        real = torch.arange(longest) < torch.tensor([len(text) for text in texts])[:, None]
+        return (every.gather(-1, ids[..., None])[..., 0] * real).sum(-1).tolist()
 
     @torch.no_grad()
     def log_probs(self, row: int, ids: tuple[int, ...] | list[int]) -> list[float]:

@@ -3,7 +3,6 @@
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gguf import GGMLQuantizationType as Kind
@@ -240,10 +239,9 @@ def test_metadata_that_are_missing_are_named(path: Path, key: str) -> None:
         load_model(path)
 
 
-@pytest.mark.parametrize("kind", [U8, U64])
-def test_large_arrays_take_no_more_than_their_share_of_memory(tmp_path: Path, kind: int) -> None:
+def test_large_arrays_take_no_more_than_their_share_of_memory(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
-    metadata: dict[str, Any] = {f"key.{i}": Value(ARRAY, [0] * 900_000, kind) for i in range(2)}
+    metadata = {f"key.{i}": Value(ARRAY, [0] * 300_000, U64) for i in range(3)}
     path.write_bytes(header(metadata, []))
     message, grown = measured("regard.load_model(sys.argv[1])", path)
     assert "architecture" in message

@@ -113,7 +113,7 @@ def test_a_tensor_that_stands_in_two_shards_is_refused(directory: Path) -> None:
     first, second, *_ = shards(directory)
     name, tensor = next(iter(load_file(first).items()))
     save_file(load_file(second) | {name: tensor.clone()}, second)
-    with refused(name, first, second):
+    with refused(directory / INDEX, name, first.name, second.name):
         load_model(directory)
 
 

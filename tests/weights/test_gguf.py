@@ -35,7 +35,9 @@ def test_a_quantised_file_gives_what_its_own_package_makes_of_it(tmp_path: Path,
 def test_the_metadata_are_what_their_own_package_reads(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     gguf_files.write_llama(path)
-    theirs = {name: field.contents() for name, field in gguf.GGUFReader(path).fields.items() if not name.startswith("GGUF")}
+    theirs = {
+        name: field.contents() for name, field in gguf.GGUFReader(path).fields.items() if not name.startswith("GGUF")
+    }
     assert read_gguf(path).metadata == theirs
 
 

@@ -70,12 +70,39 @@ def test_a_process_killed_while_it_saves_leaves_a_whole_file_and_nothing_that_co
 
 def test_the_leftovers_of_a_killed_process_are_cleared_by_the_next_saving(tmp_path: Path) -> None:
     model = save_tiny(tmp_path)
-    leftover = tmp_path / ".model.safetensors.tmp-12345"
+    leftover = tmp_path / ".weights.tmp-12345"
     leftover.mkdir()
     (leftover / ".tmpAbCdEf").write_bytes(b"half a file")
     assert load_model(tmp_path).n_parameters == model.n_parameters
     save_model(model, tmp_path)
     assert names_in(tmp_path) == {"config.json", "model.safetensors"}
+
+
+@pytest.mark.parametrize("sizes", [(1000, 10**9), (10**9, 1000), (1000, 2000), (1000, 1000)])
+def test_another_number_of_shards_leaves_none_of_the_old_ones(tmp_path: Path, sizes: tuple[int, int]) -> None:
+    for value, size in enumerate(sizes):
+        save_model(filled(Gpt(TINY), value), tmp_path, shard_bytes=size)
+    assert value_of(tmp_path) == 1.0
+    save_model(Gpt(TINY), tmp_path / "fresh", shard_bytes=sizes[1])
+    assert names_in(tmp_path) == names_in(tmp_path / "fresh") | {"fresh"}
+
+
+@pytest.mark.parametrize("sizes", [(1000, 10**9), (10**9, 1000), (1000, 1000)])
+def test_a_saving_that_fails_half_way_leaves_all_old_shards(
+    tmp_path: Path, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(filled(Gpt(TINY), 1.0), tmp_path, shard_bytes=sizes[0])
+    before, calls = names_in(tmp_path), iter(range(100))
+
+    def fail(descriptor: int) -> None:
+        if next(calls) == (2 if sizes[1] == 1000 else 0):
+            raise OSError("the disk has gone")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with refused(tmp_path, "the disk has gone", "untouched"):
+        save_model(filled(Gpt(TINY), 2.0), tmp_path, shard_bytes=sizes[1])
+    assert names_in(tmp_path) == before
+    assert value_of(tmp_path) == 1.0
 
 
 def test_a_saving_that_fails_leaves_the_old_file_and_nothing_else(
@@ -88,7 +115,7 @@ def test_a_saving_that_fails_leaves_the_old_file_and_nothing_else(
         raise OSError("the disk has gone")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with refused(tmp_path / "model.safetensors", "the disk has gone", "untouched"):
+    with refused(tmp_path, "the disk has gone", "untouched"):
         save_tiny(tmp_path)
     assert (tmp_path / "model.safetensors").read_bytes() == before
     assert names_in(tmp_path) == {"config.json", "model.safetensors"}

@@ -64,8 +64,8 @@ def command(
     from regard.weights.store import load_model, save_model
 
     dst = check_target(src, dst, overwrite)
+    source = find_source(src, allow_pickle=allow_pickle)
     with staging(dst) as folder:
-        source = find_source(src, allow_pickle=allow_pickle)
         weights = unpickle(source, folder / "unpickled") if is_pickled(source) else source
         model = load_model(weights, dtype=getattr(torch, dtype) if dtype else None)
         if check_finite:
@@ -85,7 +85,7 @@ def check_target(src: str, dst: Path, overwrite: bool) -> Path:
             raise UserError(f"{dst} is a file", "give the name of a directory")
         if not dst.is_dir() or not any(dst.iterdir()):
             return dst
-    except (OSError, RuntimeError, ValueError) as error:  # no permission, a name too long, a loop of links
+    except (OSError, RuntimeError) as error:  # no permission, a name too long, a loop of links
         raise UserError(f"{str(dst)[:80]} cannot be written: {error}", "give another name") from error
     if not overwrite:
         raise UserError(f"{dst} exists and is not empty", "give another name, or --overwrite to replace it")

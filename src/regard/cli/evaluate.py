@@ -16,10 +16,10 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.option("--model", required=True, help="A directory or hf:owner/name.")
-@click.option("--data", type=click.Path(path_type=Path), multiple=True, required=True, help="One file of pairs, or two.")
+@click.option("--data", type=click.Path(path_type=Path), multiple=True, required=True, help="One file, or two.")
 @click.option("--beam", type=click.IntRange(1, 64), default=4, show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many sentences.")
-@click.option("--bootstrap", type=click.IntRange(min=0), default=1000, show_default=True, help="Samples for the interval.")
+@click.option("--bootstrap", type=click.IntRange(min=0), default=1000, show_default=True, help="Interval.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the translations here, one a line.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(

@@ -29,6 +29,7 @@ class Verb(NamedTuple):
 
 
 VERBS = {
+    "translate": Verb("use", "regard.cli.translate", "Translate sentences, files and pipes."),
     "generate": Verb("use", "regard.cli.generate", "Continue a text or answer a question."),
     "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors."),
     "train": Verb("train", "regard.cli.train", "Train a model from a recipe or a TOML file."),

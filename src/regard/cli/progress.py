@@ -55,8 +55,10 @@ class TrainingLine(Line):
             scores = "  ".join(f"{name} {values[name]:.2f}" for name in ("BLEU", "chrF") if name in values)
             self.say(f"step {values['step']:,}  valid loss {values['loss']:.3f}  {scores}{'  best' * values['best']}")
         elif kind == "bad step":
-            self.say(f"step {values['step']:,} skipped: {values['layer']} is not a number (rows {values['rows'][:5]} ...)")
+            rows = values["rows"][:5]
+            self.say(f"step {values['step']:,} skipped: {values['layer']} is not a number (rows {rows} ...)")
         elif kind == "stage":
             self.say(values["text"])
         elif kind == "end":
-            self.say(f"{values['how']} at step {values['step']:,} after {duration(values['seconds'])}; {values['energy']}")
+            took = duration(values["seconds"])
+            self.say(f"{values['how']} at step {values['step']:,} after {took}; {values['energy']}")

@@ -1,16 +1,13 @@
 """Arrays that stay in their files: read through a memory map, and the pages given back after each use."""
 
 import mmap
-from pathlib import Path
 
 import numpy as np
 
 CHUNK = 256
 "Entries read before their pages are given back: one touch may pull 64 KiB of a file into memory."
-
-
-def open_array(path: Path, dtype: str, *shape: int) -> np.ndarray:
-    return np.memmap(path, dtype=dtype, mode="r", shape=shape)
+SPAN = 8 << 20
+"Or as many entries as stand in so many bytes: closer ones share their pages."
 
 
 def take(array: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -19,8 +16,8 @@ def take(array: np.ndarray, index: np.ndarray) -> np.ndarray:
         return array[index]
     found = np.empty((len(index), *array.shape[1:]), dtype=array.dtype)
     order = np.argsort(index, kind="stable")  # neighbours in the file are read together
-    for start in range(0, len(order), CHUNK):
-        part = order[start : start + CHUNK]
+    n_chunks = min(-(-len(order) // CHUNK), -(-len(array) * array.strides[0] // SPAN))
+    for part in np.array_split(order, n_chunks):
         found[part] = array[index[part]]
         give_back(array)
     return found

@@ -39,8 +39,7 @@ class TextBatch:
 
 def collate(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> PairBatch:
     """The first column is the source, the second the target."""
-    src, src_valid = _padded(shards, rows, 0, pad_id)
-    tgt_out, tgt_valid = _padded(shards, rows, 1, pad_id)
+    (src, src_valid), (tgt_out, tgt_valid) = (_padded(*column, pad_id) for column in shards.gather(rows)[:2])
     return PairBatch(
         src=torch.from_numpy(src),
         src_valid=None if src_valid.all() else torch.from_numpy(src_valid),
@@ -53,13 +52,12 @@ def collate(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> 
 
 
 def collate_text(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> TextBatch:
-    out, valid = _padded(shards, rows, 0, pad_id)
+    out, valid = _padded(*shards.gather(rows)[0], pad_id)
     ids_in = torch.from_numpy(_shifted(out, valid, start_id, pad_id))
     return TextBatch(ids_in, torch.from_numpy(out), torch.from_numpy(valid), int(valid.sum()), rows)
 
 
-def _padded(shards: Shards, rows: np.ndarray, column: int, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
-    ids, lengths = shards.gather(rows, column)
+def _padded(ids: np.ndarray, lengths: np.ndarray, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
     valid = np.arange(lengths.max()) < lengths[:, None]  # (B, T)
     padded = np.full(valid.shape, pad_id, dtype=np.int64)
     padded[valid] = ids

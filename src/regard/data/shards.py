@@ -1,7 +1,7 @@
 """A corpus as ids on disk: tokenised once, read through memory maps ever after.
 
-A folder holds `ids.bin` (all ids, row after row, column after column), `starts.bin` (where each row
-begins), `lengths.bin` (how many ids each column has) and `meta.json`, which says what they were made from.
+A folder holds `ids.bin` (all ids, row after row, column after column), `index.bin` (where each row begins,
+and how many ids each of its columns has) and `meta.json`, which says what they were made from.
 It appears whole or not at all, and is made anew only when the text, the tokenizer or a rule has changed.
 """
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from regard.config import build, read_json, require
 from regard.data.corpus import Row, Source, files_of, kind_of, read_rows
-from regard.data.mapped import open_array, take
+from regard.data.mapped import take
 from regard.errors import UserError
 from regard.text.files import write_json
 from regard.text.tokenizer import Tokenizer
@@ -69,39 +69,41 @@ class Shards:
         meta = build(Meta, read_json(folder / "meta.json"), str(folder / "meta.json"))
         require(meta.version == VERSION, f"{folder} is of version {meta.version}", "delete it; it is made again")
         self.fingerprint, self.stats, self._vocab_sizes = meta.fingerprint, meta.stats, meta.vocab_sizes
-        n_rows, n_columns = meta.stats.kept, len(meta.vocab_sizes)
         self._ids = self._open("ids.bin", meta.dtype, sum(meta.stats.tokens))
-        self._starts = self._open("starts.bin", "int64", n_rows)
-        self.lengths = self._open("lengths.bin", "int32", n_rows, n_columns)
-        "Ids in each row and column, (n_rows, n_columns); a memory map."
+        self._index = self._open("index.bin", _index_type(len(meta.vocab_sizes)), meta.stats.kept)
+        self.lengths = self._index["lengths"]
+        "Ids in each row and column, (n_rows, n_columns); a view of a memory map."
 
-    def _open(self, name: str, dtype: str, *shape: int) -> np.ndarray:
-        path, size = self.folder / name, int(np.prod(shape)) * np.dtype(dtype).itemsize
+    def _open(self, name: str, dtype: np.typing.DTypeLike, count: int) -> np.ndarray:
+        path, size = self.folder / name, count * np.dtype(dtype).itemsize
         found = path.stat().st_size if path.is_file() else 0
         if found != size or not size:
             raise UserError(f"{path} has {found:,} bytes, expected {size:,}", f"delete {self.folder}; it is made again")
-        return open_array(path, dtype, *shape)
+        return np.memmap(path, dtype=dtype, mode="r", shape=(count,))
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self._index)
 
     def row(self, i: int) -> tuple[np.ndarray, ...]:
-        rows = np.array([range(len(self))[i]])
-        return tuple(self.gather(rows, column)[0] for column in range(self.lengths.shape[1]))
+        return tuple(ids for ids, _ in self.gather(np.array([range(len(self))[i]])))
 
-    def gather(self, rows: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """One column of many rows: its ids one after another, and the length of each row."""
-        lengths = take(self.lengths, rows).astype(np.int64)
-        starts = take(self._starts, rows) + lengths[:, :column].sum(axis=1)
-        sizes = lengths[:, column]
-        ends = np.cumsum(sizes)
-        ids = take(self._ids, np.repeat(starts - ends + sizes, sizes) + np.arange(sizes.sum()))
-        bad = np.flatnonzero(ids >= self._vocab_sizes[column])  # an id without an embedding would stop a run midway
-        if len(bad):
-            row = rows[np.searchsorted(ends, bad[0], side="right")]
-            what = f"row {row} holds the id {ids[bad[0]]}, the vocabulary has {self._vocab_sizes[column]}"
+    def gather(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each column: the ids of all these rows one after another, and how many each row has."""
+        found = take(self._index, rows)
+        lengths = found["lengths"].astype(np.int64)
+        sizes = lengths.sum(axis=1)
+        ids = take(self._ids, np.repeat(found["start"] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum()))
+        columns = np.repeat(np.tile(np.arange(lengths.shape[1]), len(rows)), lengths.ravel())
+        bad = np.flatnonzero(ids >= np.array(self._vocab_sizes)[columns])
+        if len(bad):  # an id without an embedding would stop a run midway
+            row = rows[np.searchsorted(np.cumsum(sizes), bad[0], side="right")]
+            what = f"row {row} holds the id {ids[bad[0]]}, outside a vocabulary of {self._vocab_sizes[columns[bad[0]]]}"
             raise UserError(f"{self.folder} is damaged: {what}", "delete the folder; it is made again")
-        return ids, sizes
+        return [(ids[columns == column], lengths[:, column]) for column in range(lengths.shape[1])]
+
+
+def _index_type(n_columns: int) -> np.dtype[np.void]:
+    return np.dtype([("start", np.int64), ("lengths", np.int32, (n_columns,))])
 
 
 def prepare(
@@ -123,11 +125,12 @@ def prepare(
     fingerprint = _fingerprint(source, tokenizers, rules)
     if (found := _reusable(folder, fingerprint)) is not None:
         return found
-    _sweep(folder)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
     writer = _Writer(tokenizers, max_len, too_long, ", ".join(map(str, files_of(source))))
     try:
-        temporary.mkdir(parents=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
+        temporary.mkdir()
         stats = writer.write(temporary, read_rows(source, columns=columns), progress)
         sizes = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
         write_json(temporary / "meta.json", asdict(Meta(VERSION, fingerprint, writer.dtype, sizes, stats)))
@@ -174,10 +177,11 @@ def _reusable(folder: Path, fingerprint: str) -> Shards | None:
 
 def _sweep(folder: Path) -> None:
     """Remove what a killed process left; one that is alive has written within the hour."""
-    for left in folder.parent.glob(f".{folder.name}.*.[to][ml][pd]"):
-        newest = max(path.stat().st_mtime for path in (left, *left.glob("*")))
-        if time.time() - newest > STALE_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+    for left in folder.parent.iterdir():
+        if left.name.startswith(f".{folder.name}.") and left.suffix in (".tmp", ".old"):
+            newest = max(path.stat().st_mtime for path in (left, *left.iterdir()))
+            if time.time() - newest > STALE_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _publish(temporary: Path, folder: Path) -> None:
@@ -194,7 +198,7 @@ def _publish(temporary: Path, folder: Path) -> None:
 
 
 class _Writer:
-    """Rows of text into the three files, counted; `name` stands for the source in errors."""
+    """Rows of text into the two files, counted; `name` stands for the source in errors."""
 
     def __init__(self, tokenizers: Sequence[Tokenizer], max_len: int, too_long: TooLong, name: str) -> None:
         self.tokenizers = tokenizers
@@ -206,8 +210,7 @@ class _Writer:
 
     def write(self, folder: Path, rows: Iterator[Row], progress: Callable[[int], None] | None) -> Stats:
         with contextlib.ExitStack() as stack:
-            names = ("ids.bin", "starts.bin", "lengths.bin")
-            files = [stack.enter_context((folder / name).open("wb")) for name in names]
+            files = [stack.enter_context((folder / name).open("wb")) for name in ("ids.bin", "index.bin")]
             for batch in _batches(rows):
                 self._write(batch, files)
                 if progress is not None:
@@ -224,12 +227,13 @@ class _Writer:
         self.n_rows += len(batch)
         if not kept:
             return
-        lengths = np.array([[len(ids) for ids in row] for row in kept], dtype=np.int32)
-        sizes = lengths.sum(axis=1, dtype=np.int64)
-        starts = self.n_tokens.sum() + np.cumsum(sizes) - sizes
+        index = np.empty(len(kept), dtype=_index_type(len(self.tokenizers)))
+        index["lengths"] = lengths = np.array([[len(ids) for ids in row] for row in kept])
+        sizes = lengths.sum(axis=1)
+        index["start"] = self.n_tokens.sum() + np.cumsum(sizes) - sizes
         ids = np.fromiter(itertools.chain.from_iterable(itertools.chain.from_iterable(kept)), dtype=self.dtype)
-        for file, array in zip(files, (ids, starts, lengths), strict=True):
-            file.write(array.tobytes())
+        files[0].write(ids.tobytes())
+        files[1].write(index.tobytes())
         self.n_kept += len(kept)
         self.n_tokens += lengths.sum(axis=0)
 

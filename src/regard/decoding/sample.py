@@ -17,7 +17,7 @@ from regard.decoding.search import Prefix, S, Step, refuse_nan, write
 def temper(scores: Tensor, temperature: float) -> Tensor:
     """Below 1 the likely becomes likelier; at 0 only the likeliest is left."""
     require(temperature >= 0, f"the temperature is {temperature}", "expected 0 or more")
-    if temperature == 0:
+    if temperature < torch.finfo(torch.float32).tiny:  # dividing by it would be dividing by zero
         return keep_top_k(scores, 1)
     return (scores - scores.amax(-1, keepdim=True)) / temperature  # the best is 0, so nothing overflows
 

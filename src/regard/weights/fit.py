@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.errors import UserError
 from regard.weights.keymap import Source
-from regard.weights.tensorfile import WHOLE, Entry
+from regard.weights.tensorfile import FLOATS, Entry
 
 
 class Unfilled(TorchFunctionMode):
@@ -50,8 +50,8 @@ def check(
             problems.append(f"{source.theirs} is missing, expected {expected}")
         elif (found := list(entries[source.theirs].shape)) != expected:
             problems.append(f"{source.theirs} has shape {found}, expected {expected}")
-        elif entries[source.theirs].dtype in WHOLE:
-            problems.append(f"{source.theirs} holds {entries[source.theirs].dtype}, expected floating-point numbers")
+        elif (dtype := entries[source.theirs].dtype) not in FLOATS:
+            problems.append(f"{source.theirs} holds {dtype}, expected one of {', '.join(FLOATS)}")
     problems += [f"{name} is not part of the model" for name in entries if name not in wanted and not known(name)]
     if problems:
         shown = "".join(f"\n    {problem}" for problem in problems[:20])

@@ -55,7 +55,7 @@ class GgufFile:
         try:
             return torch.from_numpy(dequantize(np.asarray(raw), entry.kind))
         except NotImplementedError as error:
-            raise UserError(f"{self.path}: {entry.name} is coded as {entry.dtype}", "expected F32, F16 or Q8_0") from error
+            raise UserError(f"{self.path}: {entry.name} is of kind {entry.kind.name}", "expected Q8_0") from error
 
 
 class _Cursor:
@@ -147,7 +147,7 @@ def _place(cursor: _Cursor) -> Packed:
         packed_shape = quant_shape_to_byte_shape(shape, kind)
     except ValueError as error:
         raise UserError(f"{cursor.path}: {name}: {error}", "it is damaged or newer than this reader") from error
-    return Packed(cursor.path, name, shape, kind.name, kind, packed_shape, cursor.scalar("<Q"))
+    return Packed(cursor.path, name, shape, "F32", kind, packed_shape, cursor.scalar("<Q"))
 
 
 def read_config(file: GgufFile) -> GptConfig:

@@ -18,7 +18,7 @@ def fetch(name: str, revision: str | None = None, *, wanted: Sequence[str] = WAN
 
     `name` may carry a revision, `owner/name@revision`. Without network, what the cache has is used.
     """
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+(@[\w./-]+)?", name, re.ASCII) or ".." in name or "/." in name:
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+(@\w[\w./-]*)?", name, re.ASCII) or ".." in name or "/." in name:
         raise UserError(f"{name[:80]!r} is not a model on the hub", "write hf:owner/name, or hf:owner/name@revision")
     name, _, pinned = name.partition("@")
     revision = pinned or revision

@@ -3,7 +3,6 @@
 Sizes, names and shapes are checked from the header before anything is allocated; the data is memory-mapped.
 """
 
-import json
 import os
 import re
 import shutil
@@ -21,15 +20,14 @@ from torch import Tensor
 
 from regard.config import read_json
 from regard.errors import UserError
-from regard.text.files import write_json
+from regard.text.files import parse_json, write_json
 from regard.weights.keymap import Source
 
 MAX_HEADER_BYTES, MAX_TENSORS = 16 * 2**20, 50_000
 "A hundred times what the largest model of our families needs."
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+SINGLE, INDEX, _NAME = "model.safetensors", "model.safetensors.index.json", "model-{:05d}-of-{:05d}.safetensors"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
-WHOLE = ("I64", "I32", "I16", "I8", "U8", "BOOL")
 
 
 @dataclass(frozen=True)
@@ -52,12 +50,7 @@ def read_headers(directory: Path) -> dict[str, Entry]:
         files = [directory / name for name in sorted(set(table.values()))]
     else:
         raise _no_weights(directory)
-    entries: dict[str, Entry] = {}
-    for file in files:
-        for name, entry in read_header(file).items():
-            if name in entries:
-                raise UserError(f"{name} stands in both {entries[name].file} and {file}", "delete one of them")
-            entries[name] = entry
+    entries = {name: entry for file in files for name, entry in read_header(file).items()}
     held = {name: entry.file.name for name, entry in entries.items()}
     if table is not None and held != table:
         wrong = sorted(name for name in held.keys() | table.keys() if held.get(name) != table.get(name))
@@ -87,7 +80,7 @@ def read_index(path: Path) -> dict[str, str]:
     suffix, inside = Path(path.name.removesuffix(".index.json")).suffix, path.parent.resolve()
     shards = sorted(set(table.values()))
     for name in shards:
-        if not re.fullmatch(r"[\w][\w.-]{0,200}", name) or not name.endswith(suffix):
+        if not re.fullmatch(r"\w[\w.-]{0,200}", name) or not name.endswith(suffix):
             raise UserError(f"{path} names the shard {name[:80]!r}", f"expected a {suffix} file beside the index")
     missing = [name for name in shards if not (path.parent / name).is_file()]
     if missing:
@@ -110,25 +103,15 @@ def read_header(path: Path) -> dict[str, Entry]:
             length = struct.unpack("<Q", raw)[0] if len(raw) == 8 else 0
             if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
                 raise ValueError(f"{size:,} bytes, header said to be {length:,}")
-            header = json.loads(file.read(length), object_pairs_hook=_unique)
+            header = parse_json(file.read(length).decode(), str(path))  # unlike safetensors, no name twice
         with safe_open(path, "pt"):  # the library's own checks: offsets, overlaps, holes, lengths
             pass
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"{path} is not a whole safetensors file: {error}", "download or save it again") from error
     header.pop("__metadata__", None)
     if len(header) > MAX_TENSORS:
         raise UserError(f"{path} holds {len(header):,} tensors", f"at most {MAX_TENSORS:,} are accepted")
-    for name, fields in header.items():
-        if fields["dtype"] not in (*FLOATS, *WHOLE):
-            raise UserError(f"{path}: {name} has type {fields['dtype']}", f"expected one of {', '.join(FLOATS)}")
     return {name: Entry(path, name, tuple(fields["shape"]), fields["dtype"]) for name, fields in header.items()}
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        raise ValueError("a name stands twice in the header")
-    return result
 
 
 def reader(entries: Mapping[str, Entry], dtype: torch.dtype | None) -> Callable[[Source], Tensor]:
@@ -150,20 +133,25 @@ def reader(entries: Mapping[str, Entry], dtype: torch.dtype | None) -> Callable[
 
 
 def write_tensors(directory: Path, tensors: Mapping[str, Tensor], shard_bytes: int) -> None:
-    """One file, or shards and their index; every file is new and replaces the old one in one step."""
+    """One file, or shards and their index. All are written apart and then renamed: a crash leaves the old ones."""
     shards = _split(tensors, shard_bytes)
-    if len(shards) == 1:
-        _write_file(directory / SINGLE, shards[0])
-        (directory / INDEX).unlink(missing_ok=True)
-        return
-    table: dict[str, str] = {}
-    for number, shard in enumerate(shards, 1):
-        name = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        _write_file(directory / name, shard)
-        table |= dict.fromkeys(shard, name)
-    total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-    write_json(directory / INDEX, {"metadata": {"total_size": total}, "weight_map": table})
-    (directory / SINGLE).unlink(missing_ok=True)
+    names = [SINGLE] if len(shards) == 1 else [_NAME.format(n, len(shards)) for n in range(1, len(shards) + 1)]
+    folder = directory / f".weights.tmp-{os.getpid()}"
+    try:
+        for leftover in directory.glob(".weights.tmp-*"):  # of a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name, shard in zip(names, shards, strict=True):
+            _write_file(folder / name, shard)
+        if len(shards) > 1:
+            total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+            table = {tensor: name for name, shard in zip(names, shards, strict=True) for tensor in shard}
+            write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": table})
+        _publish(folder, directory)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{directory} could not be written: {error}", "the old files, if any, are untouched") from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _split(tensors: Mapping[str, Tensor], shard_bytes: int) -> list[dict[str, Tensor]]:
@@ -180,26 +168,20 @@ def _split(tensors: Mapping[str, Tensor], shard_bytes: int) -> list[dict[str, Te
 
 
 def _write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """What is whole and on disk takes the name in one step; else nothing changes."""
-    folder = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    new = folder / path.name
-    try:
-        for leftover in path.parent.glob(f".{path.name}.tmp-*"):  # of a process that was killed
-            shutil.rmtree(leftover, ignore_errors=True)
-        folder.mkdir(parents=True)
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, new, {"format": "pt"})
-        new.chmod(folder.stat().st_mode & 0o666)  # safetensors creates its files for the owner alone
-        with new.open("rb+") as file:
-            os.fsync(file.fileno())
-        new.replace(path)
-        _sync_names(path.parent)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path} could not be written: {error}", "the old file, if any, is untouched") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"format": "pt"})
+    path.chmod(path.parent.stat().st_mode & 0o666)  # safetensors creates its files for the owner alone
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
-def _sync_names(directory: Path) -> None:
+def _publish(folder: Path, directory: Path) -> None:
+    """Give finished files their names, the index last, and remove what they replace."""
+    names = sorted(path.name for path in folder.iterdir())
+    for name in names:
+        (folder / name).replace(directory / name)
+    for old in (directory / SINGLE, directory / INDEX, *directory.glob(_NAME.replace("{:05d}", "?" * 5))):
+        if old.name not in names:
+            old.unlink(missing_ok=True)
     with suppress(OSError):  # Windows opens no directory, and some file systems cannot do this
         descriptor = os.open(directory, os.O_RDONLY)
         try:

@@ -21,9 +21,8 @@ from regard.weights.tensorfile import write_tensors
 
 ZIPPED, LEGACY = b"PK\x03\x04", b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
 "How torch.save begins a file, since version 1.6 and before."
-MAX_COPIES = 4
-"How often a tensor may be shared: T5 stores one table under four names."
-SHARD_BYTES = 5 * 10**9
+MAX_COPIES = 8
+"How often bytes may be shared: T5 stores one table under four names."
 
 
 def read_pickle(path: Path) -> dict[str, Tensor]:
@@ -34,9 +33,10 @@ def read_pickle(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # whatever a damaged or hostile file makes the reader raise
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(f"{path} was refused: {reason[0]}", "it is damaged, or holds more than weights") from error
-    tensors = _named_tensors(path, found)
-    check_sizes(path, tensors)
-    return _unshared(tensors)
+    for key in ("state_dict", "model"):  # how training programs wrap the weights
+        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
+            found = found[key]
+    return own_memory(path, found)
 
 
 def check_container(path: Path) -> bool:
@@ -60,55 +60,30 @@ def check_container(path: Path) -> bool:
     return True
 
 
-def _named_tensors(path: Path, found: Any) -> dict[str, Tensor]:
-    for key in ("state_dict", "model"):  # how training programs wrap the weights
-        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
-            found = found[key]
+def own_memory(path: Path, found: Any) -> dict[str, Tensor]:
+    """Plain tensors, none larger than its bytes. safetensors shares no memory, so tied ones become copies."""
     if not isinstance(found, Mapping) or not found:
         raise UserError(f"{path} holds a {type(found).__name__}", "expected tensors by name")
+    result, storages, held, total = {}, set[int](), 0, 0
     for name, value in found.items():
         if not isinstance(name, str) or not isinstance(value, Tensor) or value.layout != torch.strided:
             raise UserError(f"{path}: {str(name)[:80]!r} is a {type(value).__name__}", "expected plain tensors by name")
-    return {name: tensor.detach() for name, tensor in found.items()}
-
-
-def check_sizes(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """A tensor may be a view, but never larger than the bytes it looks at."""
-    storages = {}
-    for name, tensor in tensors.items():
-        storage, claimed = tensor.untyped_storage(), tensor.numel() * tensor.element_size()
-        if claimed > storage.nbytes() or tensor.is_quantized or tensor.device.type != "cpu":
-            shape = list(tensor.shape)
-            hint = "a tensor that repeats its bytes would fill the memory; save it with .contiguous()"
-            raise UserError(f"{path}: {name} has shape {shape}, but only {storage.nbytes():,} bytes", hint)
-        storages[storage.data_ptr()] = storage.nbytes()
-    total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-    if total > MAX_COPIES * sum(storages.values()):
-        raise UserError(
-            f"{path}: the tensors claim {total:,} bytes, but only {sum(storages.values()):,} are there",
-            "too many of them share their memory; save them with .contiguous()",
-        )
-
-
-def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """safetensors stores no tensor twice, so tied ones become copies; the loader ties them again."""
-    seen: set[int] = set()
-    result = {}
-    for name, tensor in tensors.items():
-        place = tensor.untyped_storage().data_ptr()
-        result[name] = tensor.clone() if place in seen else tensor
-        seen.add(place)
+        storage, claimed = value.untyped_storage(), value.numel() * value.element_size()
+        seen = storage.data_ptr() in storages
+        storages.add(storage.data_ptr())
+        held, total = held + (0 if seen else storage.nbytes()), total + claimed
+        if claimed > storage.nbytes() or total > MAX_COPIES * held or value.is_quantized or value.is_meta:
+            shape = f"{name} has shape {list(value.shape)}, but only {storage.nbytes():,} bytes of its own"
+            raise UserError(f"{path}: {shape}", "it would fill the memory; save it with .contiguous()")
+        result[name] = value.detach().clone() if seen else value.detach()
     return result
 
 
 def main(directory: str, *files: str) -> None:
     tensors: dict[str, Tensor] = {}
     for file in files:
-        for name, tensor in read_pickle(Path(file)).items():
-            if name in tensors:
-                raise UserError(f"{file}: {name} stands in another shard too", "get the files again")
-            tensors[name] = tensor
-    write_tensors(Path(directory), tensors, SHARD_BYTES)
+        tensors |= read_pickle(Path(file))
+    write_tensors(Path(directory), tensors, sys.maxsize)
 
 
 if __name__ == "__main__":

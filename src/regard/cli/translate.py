@@ -1,0 +1,151 @@
+"""`regard translate`: sentences, files and pipes from one language to another."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.cli.counting import counted
+from regard.cli.records import decode_lines, records
+from regard.errors import USAGE, UserError
+
+if TYPE_CHECKING:
+    from regard.tasks.translation import Translation
+    from regard.tasks.translator import Translator
+
+EXAMPLES = """\b
+Examples:
+  regard translate --model my-model "O livro está em cima da mesa."
+  regard translate --model my-model --show "O livro está em cima da mesa."
+  regard translate --model my-model --n-best 4 --json < source.txt > target.jsonl
+  regard translate --model my-model --file source.txt > target.txt
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@click.option("--model", help="A directory or hf:owner/name of an encoder-decoder.")
+@click.option("--file", "path", type=click.Path(path_type=Path), help="Read this file, one sentence a line.")
+@click.option(
+    "--beam", type=click.IntRange(1, 1000), default=4, show_default=True, help="Hypotheses kept; 1 is greedy."
+)
+@click.option("--n-best", type=click.IntRange(1, 1000), default=1, show_default=True, help="Translations to show.")
+@click.option("--length-penalty", type=float, default=1.0, show_default=True, help="Above 0 favours longer ones.")
+@click.option("--max-new", type=click.IntRange(min=1), help="Most tokens to write; by default twice the source and 10.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: text, score, alternatives.")
+@click.option("--tree", is_flag=True, help="Show all that the beam considered, and why each path ended.")
+@click.option("--show", is_flag=True, help="Show which words were looked at for each word.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Draw that as FILE; more sentences as FILE-2 and so on.")
+def command(
+    texts: tuple[str, ...],
+    model: str | None,
+    path: Path | None,
+    beam: int,
+    n_best: int,
+    length_penalty: float,
+    max_new: int | None,
+    as_json: bool,
+    tree: bool,
+    show: bool,
+    svg: Path | None,
+) -> None:
+    """Translate each TEXT, in order.
+
+    With no TEXT, or for `-`, reads stdin, one record a line. A line of several sentences is translated
+    sentence by sentence; empty lines, indents and bullets stay.
+    """
+    lines = read(texts, path)
+    check_svg(svg)
+    from regard.tasks.load import load_task
+    from regard.tasks.translator import Translator
+
+    translate = load_task(model, Translator)
+    search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_new": max_new, "tree": tree}
+    from_stdin = path is None and (not texts or "-" in texts)
+    results = run(translate, lines, typed=from_stdin and sys.stdin is not None and sys.stdin.isatty(), search=search)
+    figures = numbered(svg)
+    for number, result in enumerate(counted(results, "lines") if from_stdin or path else results, start=1):
+        write(result, number, n_best, as_json=as_json, show=show, tree=tree)
+        for sentence in result.sentences if svg else ():
+            draw(sentence, next(figures))
+
+
+def run(
+    translate: "Translator", lines: Iterator[str], *, typed: bool, search: dict[str, Any]
+) -> Iterator["Translation"]:
+    if typed:  # someone waits at the terminal: each line is answered at once
+        return (result for line in lines for result in translate.many([line], split=True, **search))
+    return translate.many(lines, split=True, **search)
+
+
+def read(texts: tuple[str, ...], path: Path | None) -> Iterator[str]:
+    if path is None:
+        return records(texts)
+    if texts:
+        raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)
+    if not path.is_file():
+        raise UserError(f"there is no file {path}", "give the path of a text file, or - for stdin")
+    return lines_of(path)
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    with open(path, "rb") as file:
+        yield from decode_lines(file, str(path))
+
+
+def check_svg(svg: Path | None) -> None:
+    """Before any work: can it be written?"""
+    if svg is not None and (svg.is_dir() or not svg.absolute().parent.is_dir()):
+        raise UserError(f"{svg} cannot be written", "give a file name in a directory that exists")
+
+
+def numbered(svg: Path | None) -> Iterator[Path]:
+    number = 1
+    while svg is not None:
+        yield svg if number == 1 else svg.with_name(f"{svg.stem}-{number}{svg.suffix}")
+        number += 1
+
+
+def write(result: "Translation", number: int, n_best: int, *, as_json: bool, show: bool, tree: bool) -> None:
+    if result.note:
+        click.echo(f"line {number}: {result.note}", err=True)
+    if as_json:
+        click.echo(json.dumps(described(result, show), ensure_ascii=False))
+        return
+    if n_best == 1:
+        click.echo(result.text)
+    else:
+        for each in (result, *result.alternatives):
+            click.echo(f"{number}\t{each.score:.4f}\t{each.text}")
+    for sentence in result.sentences:
+        look(sentence, show=show, tree=tree)
+
+
+def described(result: "Translation", show: bool) -> dict[str, object]:
+    found = result.to_dict()
+    if show:
+        found["alignment"] = [each.alignment(words=True).to_dict() for each in result.sentences]
+    return found
+
+
+def look(sentence: "Translation", *, show: bool, tree: bool) -> None:
+    from regard.inspection.figures import alignment_text, tree_text
+    from regard.text.words import token_name
+
+    if show:
+        width = shutil.get_terminal_size().columns
+        click.echo(f"\n{alignment_text(sentence.alignment(words=True), width)}\n")
+    if tree and sentence.tree is not None and sentence.inside is not None:
+        target = sentence.inside.target
+        click.echo(f"\n{tree_text(sentence.tree, lambda id: token_name(id, target))}\n")
+
+
+def draw(sentence: "Translation", path: Path) -> None:
+    from regard.inspection.figures import alignment_svg
+
+    path.write_text(alignment_svg(sentence.alignment(words=True)), encoding="utf-8")
+    click.echo(f"drawn: {path}", err=True)

@@ -1,0 +1,192 @@
+"""What to know about the data before training on it: sizes, holes, duplicates, and what train and test share.
+
+A sentence of the test set that was trained on, even on one side only, makes a score a lie. Texts are
+compared by 64-bit hashes, which wait in temporary files in sorted runs; slices of all runs that hold the
+same range of hashes are compared in turn, so a large corpus takes no more memory than a small one.
+"""
+
+import contextlib
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import IO, Any
+
+import numpy as np
+
+from regard.data.corpus import Row, Source, read_rows
+from regard.data.mapped import give_back
+from regard.errors import UserError
+
+RUN = 1 << 17
+"Hashes sorted at a time, and about as many compared at a time."
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    empty: int
+    "Fields without text."
+    longest: int
+    "In characters, as are mean and median; empty fields do not count."
+    mean: float
+    median: int
+
+
+@dataclass(frozen=True)
+class SetReport:
+    rows: int
+    duplicates: int
+    "Rows that stood before, word for word, in the same set."
+    columns: tuple[ColumnReport, ...]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Rows of a set whose text stands in train too: for each column, and on all sides at once."""
+
+    columns: tuple[int, ...]
+    rows: int
+    of: int
+    "Rows of the set, which the shares refer to."
+
+    def to_dict(self) -> dict[str, Any]:
+        shares = {"column_shares": [count / max(self.of, 1) for count in self.columns]}
+        return asdict(self) | shares | {"row_share": self.rows / max(self.of, 1)}
+
+
+@dataclass(frozen=True)
+class Report:
+    sets: Mapping[str, SetReport]
+    overlaps: Mapping[str, Overlap]
+
+    def to_dict(self) -> dict[str, Any]:
+        sets = {name: asdict(one) for name, one in self.sets.items()}
+        return {"sets": sets, "overlaps": {name: one.to_dict() for name, one in self.overlaps.items()}}
+
+    def __str__(self) -> str:
+        table = [["set", "rows", "twice", "column", "empty", "longest", "mean", "median"]]
+        for name, one in self.sets.items():
+            for number, column in enumerate(one.columns, 1):
+                start = [name, f"{one.rows:,}", f"{one.duplicates:,}"] if number == 1 else ["", "", ""]
+                sizes = [f"{column.empty:,}", f"{column.longest:,}", f"{column.mean:.1f}", str(column.median)]
+                table.append([*start, str(number), *sizes])
+        lines = _aligned(table)
+        for name, shared in self.overlaps.items():
+            counts = [*((f"column {i}", n) for i, n in enumerate(shared.columns, 1)), ("whole rows", shared.rows)]
+            shown = [f"{what} {count:,} ({count / max(shared.of, 1):.1%})" for what, count in counts]
+            lines.append(f"{name} shares with train: {', '.join(shown)}")
+        return "\n".join(lines)
+
+
+def report(train: Source, others: Mapping[str, Source], *, columns: Sequence[str] | None = None) -> Report:
+    with contextlib.ExitStack() as files:
+        sources = {"train": train, **others}
+        scans = {name: _Scan(read_rows(source, columns=columns), files) for name, source in sources.items()}
+        widths = {name: len(scan.lengths) for name, scan in scans.items() if scan.n_rows}
+        if len(set(widths.values())) > 1:
+            shown = ", ".join(f"{name} has {width}" for name, width in widths.items())
+            raise UserError(f"the sets differ in columns: {shown}", "name the `columns` to compare")
+        n_parts = max((hashes.n_runs for scan in scans.values() for hashes in scan.hashes), default=0)
+        for part in range(n_parts):
+            _compare(scans, part, n_parts)
+    sets = {name: scan.result() for name, scan in scans.items()}
+    return Report(sets, {name: scans[name].overlap() for name in others})
+
+
+def _compare(scans: Mapping[str, "_Scan"], part: int, n_parts: int) -> None:
+    """Count, in one range of hashes, what stands twice in a set and what train and another set share."""
+    trained = [hashes.part(part, n_parts) for hashes in scans["train"].hashes]
+    for name, scan in scans.items():
+        found = trained if name == "train" else [hashes.part(part, n_parts) for hashes in scan.hashes]
+        if found:
+            scan.duplicates += len(found[-1]) - len(np.unique(found[-1]))
+        for i, (ours, theirs) in enumerate(zip(found, trained, strict=False)):
+            scan.shared[i] += int(np.isin(ours, theirs).sum()) if name != "train" else 0
+
+
+class _Scan:
+    """One pass over a set: lengths counted, hashes laid aside, one file for each column and one for whole rows."""
+
+    def __init__(self, rows: Iterator[Row], files: contextlib.ExitStack) -> None:
+        self.n_rows, self.duplicates = 0, 0
+        self.lengths: list[Counter[int]] = []
+        self.hashes: list[_Hashes] = []
+        for row in rows:
+            if not self.hashes:
+                self.lengths = [Counter() for _ in row]
+                self.hashes = [_Hashes(files) for _ in range(len(row) + 1)]
+            self.n_rows += 1
+            self._add(row)
+        self.shared = [0] * max(len(self.hashes), 1)
+
+    def _add(self, row: Row) -> None:
+        digests = []
+        for text, lengths, hashes in zip(row, self.lengths, self.hashes, strict=False):
+            lengths[len(text) if text.strip() else 0] += 1
+            if text.strip():
+                digests.append(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+                hashes.add(digests[-1])
+        if len(digests) == len(row):  # two holes are not the same sentence
+            self.hashes[-1].add(hashlib.blake2b(b"".join(digests), digest_size=8).digest())
+
+    def result(self) -> SetReport:
+        return SetReport(self.n_rows, self.duplicates, tuple(map(_column_report, self.lengths)))
+
+    def overlap(self) -> Overlap:
+        return Overlap(tuple(self.shared[:-1]), self.shared[-1], self.n_rows)
+
+
+def _column_report(counts: Counter[int]) -> ColumnReport:
+    empty = counts.pop(0, 0)
+    lengths = sorted(counts)
+    ends = np.cumsum([counts[length] for length in lengths])
+    if not lengths:
+        return ColumnReport(empty, 0, 0.0, 0)
+    mean = sum(length * counts[length] for length in lengths) / int(ends[-1])
+    return ColumnReport(empty, lengths[-1], mean, lengths[int(np.searchsorted(ends, ends[-1] / 2))])
+
+
+class _Hashes:
+    """64-bit hashes in a temporary file, as sorted runs of equal size."""
+
+    def __init__(self, files: contextlib.ExitStack) -> None:
+        self._file: IO[bytes] = files.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        self._pending = bytearray()
+        self.n = 0
+
+    @property
+    def n_runs(self) -> int:
+        return -(-self.n // RUN)
+
+    def add(self, digest: bytes) -> None:
+        self._pending += digest
+        self.n += 1
+        if self.n % RUN == 0:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._file.write(np.sort(np.frombuffer(self._pending, dtype=np.uint64)).tobytes())
+        self._file.flush()
+        self._pending = bytearray()
+
+    def part(self, part: int, n_parts: int) -> np.ndarray:
+        """All hashes of one of `n_parts` equal ranges."""
+        if self._pending:
+            self._flush()
+        if not self.n:
+            return np.empty(0, dtype=np.uint64)
+        every = np.memmap(self._file, dtype=np.uint64, mode="r", shape=(self.n,))
+        low, high = (np.uint64(min((edge << 64) // n_parts, (1 << 64) - 1)) for edge in (part, part + 1))
+        found = []
+        for start in range(0, self.n, RUN):
+            run = every[start : start + RUN]
+            end = len(run) if part + 1 == n_parts else np.searchsorted(run, high)
+            found.append(np.array(run[np.searchsorted(run, low) : end]))
+        give_back(every)
+        return np.concatenate(found)
+
+
+def _aligned(table: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]

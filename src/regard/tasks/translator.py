@@ -1,0 +1,226 @@
+"""Translate: sentences, many of them in order, or whole documents with their layout."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.config import require
+from regard.decoding.beam import Hypothesis, beam_search
+from regard.errors import UserError
+from regard.inspection.summary import Summary, summarise
+from regard.models.recurrent import RecurrentTranslator
+from regard.models.transformer import Transformer
+from regard.tasks.translation import Inside, Translation, joined
+from regard.text.sentences import Segment, cut_long, segments
+from regard.text.tokenizer import Tokenizer
+
+BATCH_TOKENS = 4096
+"Source tokens, with padding and once for each hypothesis of the beam, that are translated at once."
+FIRST_CHUNK, LAST_CHUNK = 32, 2048
+"Texts that are read before the first and before every later result: few at first, then enough to sort by length."
+
+
+@dataclass(frozen=True)
+class Search:
+    beam: int = 4
+    n_best: int = 1
+    length_penalty: float = 1.0
+    max_new: int | None = None
+    "Tokens of the target; by default twice those of the source and ten."
+    tree: bool = False
+    prefix: tuple[int, ...] = ()
+    "Target ids that every translation must begin with."
+
+    def __post_init__(self) -> None:
+        require(self.beam >= 1, f"a beam of {self.beam}", "expected at least 1")
+        require(self.max_new is None or self.max_new >= 1, f"at most {self.max_new} new tokens", "expected at least 1")
+
+
+class _Part(NamedTuple):
+    text: str
+    ids: Sequence[int] | None
+    "None for layout, which is not translated."
+    note: str = ""
+
+
+class Translator:
+    """`translate("O livro está em cima da mesa.", beam=4)` gives a `Translation`."""
+
+    def __init__(self, model: Transformer | RecurrentTranslator, source: Tokenizer, target: Tokenizer) -> None:
+        out_size = model.config.filled().get("target_vocab_size", model.config.vocab_size)
+        source.check_fits(model.config.vocab_size)
+        target.check_fits(out_size)
+        if model.config.start_id is None:
+            raise UserError("the model does not say which token a translation starts with", "see its config.json")
+        self.model: Any = model
+        self.tokenizer, self.target = source, target
+        self.max_len: int = model.config.max_len
+        # Padding and the start are no words, and neither are the rows that a model has to spare.
+        silent = {model.config.pad_id, model.config.start_id, *range(target.vocab_size, out_size)} - {None}
+        self._silent = torch.tensor(sorted(silent - set(model.config.eos_ids)), device=model.device)
+
+    def __call__(
+        self,
+        text: str,
+        *,
+        beam: int = 4,
+        n_best: int | None = None,
+        length_penalty: float = 1.0,
+        max_new: int | None = None,
+        tree: bool = False,
+        prefix: Sequence[int] = (),
+        split: bool = False,
+    ) -> Translation:
+        """One text with its alternatives: as many in all as the beam is wide, or `n_best`.
+
+        `split` translates sentence by sentence. `prefix` are target ids that the translation must begin with.
+        """
+        if not isinstance(text, str):
+            raise UserError("one text is expected", "write translate.many(texts) for several")
+        n_best = beam if n_best is None else n_best
+        search = Search(beam, n_best, length_penalty, max_new, tree, tuple(prefix))
+        return next(self._many([text], search, BATCH_TOKENS, split))
+
+    def many(
+        self,
+        texts: Iterable[str],
+        *,
+        beam: int = 4,
+        n_best: int = 1,
+        length_penalty: float = 1.0,
+        max_new: int | None = None,
+        tree: bool = False,
+        split: bool = False,
+        batch_tokens: int = BATCH_TOKENS,
+    ) -> Iterator[Translation]:
+        """In the order of `texts`, of which never more than a chunk is held; those alike in length go together."""
+        if isinstance(texts, str):
+            raise UserError("one text was given where several are expected", "write translate(text)")
+        return self._many(texts, Search(beam, n_best, length_penalty, max_new, tree), batch_tokens, split)
+
+    def document(self, text: str, *, beam: int = 4, length_penalty: float = 1.0) -> str:
+        """Sentence by sentence; blank lines, indents and bullets stay as they are."""
+        return self(text, beam=beam, n_best=1, length_penalty=length_penalty, split=True).text
+
+    def summary(self) -> Summary:
+        return summarise(self.model)
+
+    def _many(self, texts: Iterable[str], search: Search, batch_tokens: int, split: bool) -> Iterator[Translation]:
+        for chunk in chunks(texts):
+            read = self._read([segments(text, split=split) for text in chunk])
+            rows = [part.ids for parts in read for part in parts if part.ids is not None]
+            found = iter(self._search_all(rows, search, batch_tokens))
+            for text, parts in zip(chunk, read, strict=True):
+                done = [part.text if part.ids is None else self._written(part, next(found)) for part in parts]
+                yield joined(text, done, search.length_penalty)
+
+    def _read(self, layouts: list[list[Segment]]) -> list[list[_Part]]:
+        """Ids for all that is text; what is too long for the model is cut."""
+        texts = [segment.text for layout in layouts for segment in layout if segment.is_text]
+        ids = iter(self.tokenizer.encode_ids(texts))
+        return [
+            [
+                part
+                for segment in layout
+                for part in (self._fit(segment.text, next(ids)) if segment.is_text else [_Part(segment.text, None)])
+            ]
+            for layout in layouts
+        ]
+
+    def _fit(self, text: str, ids: Sequence[int], room: int | None = None) -> list[_Part]:
+        if len(ids) <= self.max_len:
+            return [_Part(text, ids or None)]  # what has no tokens cannot be read, and stays as it is
+        plain = self.tokenizer.encode(text, special=False)
+        room = max(1, self.max_len - (len(ids) - len(plain)) - 1) if room is None else room
+        pieces, clean = cut_long(text, [end for _, end in plain.offsets], room)
+        note = "" if clean else f"a sentence of more than {self.max_len} tokens was cut in the middle"
+        parts = []
+        for segment in (segment for piece in pieces for segment in segments(piece, split=False)):
+            if not segment.is_text:
+                parts.append(_Part(segment.text, None))
+                continue
+            again = self.tokenizer.encode_ids([segment.text])[0]
+            if len(again) > self.max_len and room == 1:
+                raise UserError(f"the model takes {self.max_len} tokens, too few for one letter")
+            # Apart from its neighbours a piece may need more tokens than it did among them.
+            parts += [each._replace(note=note) for each in self._fit(segment.text, again, max(1, room // 2))]
+        return parts
+
+    def _search_all(self, rows: Sequence[Sequence[int]], search: Search, budget: int) -> list[list[Hypothesis]]:
+        found: list[list[Hypothesis]] = [[] for _ in rows]
+        for batch in batches(rows, budget // search.beam):
+            for row, hypotheses in zip(batch, self._search([rows[i] for i in batch], search), strict=True):
+                found[row] = hypotheses
+        return found
+
+    @torch.inference_mode()
+    def _search(self, rows: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]:
+        src, valid = self._padded(rows)
+        limits = [self._limit(len(row), search) for row in rows]
+        state = self.model.new_state(self.model.encode(src, valid), valid, max(limits))
+        return beam_search(
+            self._step,
+            state,
+            torch.full((len(rows),), self.model.config.start_id, device=src.device),
+            beams=search.beam,
+            limit=limits,
+            end_ids=self.model.config.eos_ids,
+            length_penalty=search.length_penalty,
+            n_best=search.n_best,
+            keep_tree=search.tree,
+            prefix=[search.prefix] * len(rows),
+        )
+
+    def _limit(self, length: int, search: Search) -> int:
+        limit = 2 * length + 10 if search.max_new is None else search.max_new
+        return min(limit + len(search.prefix), self.max_len)
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
+        longest, pad = max(map(len, rows)), self.model.config.pad_id or 0
+        src = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=self.model.device)
+        lengths = torch.tensor([len(row) for row in rows], device=src.device)
+        valid = torch.arange(longest, device=src.device) < lengths[:, None]
+        return src, None if bool(valid.all()) else valid
+
+    def _step(self, ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
+        scores = self.model.step(ids, state, valid)
+        scores[:, self._silent] = -torch.inf
+        return scores
+
+    def _written(self, part: _Part, found: list[Hypothesis]) -> Translation:
+        assert part.ids is not None
+        best, *others = [self._translation(part, part.ids, each) for each in found]
+        return replace(best, alternatives=tuple(others))
+
+    def _translation(self, part: _Part, ids: Sequence[int], found: Hypothesis) -> Translation:
+        end = -1 if found.reason == "end" else len(found.ids)
+        text = self.target.decode(found.ids[:end]).strip()
+        if "\n" not in part.text:  # a line stays a line, whatever the model has learnt to write
+            text = text.replace("\r", " ").replace("\n", " ")
+        inside = Inside(self.model, self.tokenizer, self.target, part.text, ids, found)
+        numbers = found.score, found.log_probability, len(found.ids)
+        return Translation(part.text, text, *numbers, note=part.note, inside=inside)
+
+
+def chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Few at first, for those who wait at a pipe; then twice as many each time, up to a limit."""
+    iterator, size = iter(texts), FIRST_CHUNK
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+        size = min(2 * size, LAST_CHUNK)
+
+
+def batches(rows: Sequence[Sequence[int]], budget: int) -> Iterator[list[int]]:
+    """Row numbers in groups of like length, each with at most `budget` tokens, padding counted."""
+    batch: list[int] = []
+    for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
+        if batch and (len(batch) + 1) * len(rows[i]) > budget:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch

@@ -1,0 +1,181 @@
+"""`regard translate` as it is used: from arguments, files and pipes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from regard.cli.main import cli
+from regard.errors import UserError
+from tasks.translators import save, translator
+
+COMMAND = [sys.executable, "-m", "regard", "translate"]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save(tmp_path_factory.mktemp("model")))
+
+
+def call(*args: str, text: str | None = None, **more: Any) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+    return subprocess.run([*COMMAND, *args], input=text, capture_output=True, text=True, timeout=200, env=env, **more)
+
+
+def here(*args: str, text: str = "") -> list[str]:
+    """Without a process of its own; errors come as they are."""
+    done = CliRunner().invoke(cli, ["translate", *args], input=text, catch_exceptions=False, standalone_mode=False)
+    return done.stdout.split("\n")[:-1]
+
+
+def test_order_is_kept_for_two_thousand_lines_and_empty_ones_stay(directory: str) -> None:
+    words = ["O livro", "está", "em cima da mesa", "A casa", "é grande", "mesa mesa mesa"]
+    lines = ["" if i % 7 == 0 else f"{words[i % 6]} {words[(i // 6) % 6]}" for i in range(2_000)]
+    args = ["--model", directory, "--beam", "1", "--max-new", "4", "--n-best", "2"]
+    done = call(*args, text="\n".join(lines) + "\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [row.split("\t") for row in done.stdout.split("\n")[:-1]]
+    assert [row[0] for row in found] == [str(number) for number in range(1, 2_001)]
+    ours = {line: translator()(line, beam=1, max_new=4).score for line in set(lines)}
+    assert len({round(score, 2) for score in ours.values()}) > 20  # each line is known by its score
+    assert [float(row[1]) for row in found] == pytest.approx([ours[line] for line in lines], abs=2e-3)
+    assert {row[2] for row, line in zip(found, lines, strict=True) if line == ""} == {""}
+
+
+def test_json_is_one_object_a_line(directory: str) -> None:
+    rows = here("--model", directory, "--json", "--n-best", "3", text="O livro\n\nA casa. A mesa.\n")
+    found = [json.loads(row) for row in rows]
+    assert [each["source"] for each in found] == ["O livro", "", "A casa. A mesa."]
+    ours = translator()("O livro", beam=4, n_best=3)
+    assert found[0]["text"] == ours.text
+    assert found[0]["score"] == pytest.approx(ours.score, abs=1e-4)
+    assert len(found[0]["alternatives"]) == 2
+    assert found[1]["text"] == ""
+    assert [piece["source"] for piece in found[2]["pieces"]] == ["A casa.", "A mesa."]
+
+
+def test_json_holds_the_alignment_and_the_tree_where_asked_for(directory: str) -> None:
+    (row,) = here("--model", directory, "--json", "--show", "--tree", "O livro")
+    found = json.loads(row)
+    assert found["alignment"][0]["source"] == ["O", "livro", "</s>"]
+    assert sum(found["alignment"][0]["weights"][0]) == pytest.approx(1, abs=1e-4)
+    assert found["tree"]["nodes"][0]["parent"] is None
+
+
+def test_n_best_shows_number_score_and_text(directory: str) -> None:
+    rows = [row.split("\t") for row in here("--model", directory, "--n-best", "2", "O livro", "A casa")]
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"]
+    assert float(rows[0][1]) >= float(rows[1][1])
+    assert rows[0][2] == translator()("O livro").text
+
+
+def test_layout_is_kept(directory: str) -> None:
+    found = here("--model", directory, "--max-new", "3", text="  - O livro. A casa\n\n1. mesa\n")
+    assert found[0].startswith("  - ")
+    assert found[1] == ""
+    assert found[2].startswith("1. ")
+
+
+def test_a_file_is_read_as_stdin_is(directory: str, tmp_path: Path) -> None:
+    path = tmp_path / "a file.txt"
+    path.write_bytes("\ufeffO livro\r\nmesa".encode())
+    assert here("--model", directory, "--file", str(path)) == here("--model", directory, text="O livro\nmesa\n")
+
+
+def test_show_prints_words_across_and_down(directory: str) -> None:
+    rows = here("--model", directory, "--show", "--max-new", "4", "O livro")
+    assert rows[2].split() == ["O", "livro", "</s>"]
+    assert set("".join(rows[3:])) & set("░▒▓█")
+
+
+def test_a_tree_is_printed_with_its_reasons(directory: str) -> None:
+    shown = "\n".join(here("--model", directory, "--tree", "--max-new", "4", "--beam", "2", "O livro"))
+    assert "(start)" in shown
+    assert shown.count("chosen") == 1
+    assert "pruned at rank" in shown
+
+
+def test_each_sentence_gets_a_drawing(directory: str, tmp_path: Path) -> None:
+    here("--model", directory, "--max-new", "3", "--svg", str(tmp_path / "x.svg"), "O livro. A casa.")
+    for name in ("x.svg", "x-2.svg"):
+        assert xml.parse(tmp_path / name).getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        (["--model", "{nowhere}", "mesa"], "there is no model at"),
+        (["mesa"], "no model was given"),
+        (["--model", "{model}", "--file", "{nowhere}"], "there is no file"),
+        (["--model", "{model}", "--file", "{model}"], "there is no file"),
+        (["--model", "{model}", "--file", "{nowhere}", "mesa"], "both texts and --file"),
+        (["--model", "{model}", "--svg", "{nowhere}/x.svg", "mesa"], "cannot be written"),
+        (["--model", "{model}", "--length-penalty", "nan", "mesa"], "length penalty"),
+    ],
+)
+def test_mistakes_are_named(directory: str, tmp_path: Path, args: list[str], error: str) -> None:
+    named = [arg.format(model=directory, nowhere=tmp_path / "nowhere") for arg in args]
+    with pytest.raises(UserError, match=error):
+        here(*named)
+
+
+@pytest.mark.parametrize("args", [["--beam", "0"], ["--beam", "many"], ["--n-best", "0"], ["--max-new", "-1"]])
+def test_senseless_numbers_are_refused_before_any_work(args: list[str]) -> None:
+    with pytest.raises(click.UsageError):
+        here(*args, "mesa")
+
+
+def test_a_bad_model_directory_is_exit_code_3(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    done = call("--model", str(tmp_path), "mesa")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_line_that_is_not_utf8_is_named(directory: str) -> None:
+    done = subprocess.run([*COMMAND, "--model", directory], input=b"ok\n\xff\n", capture_output=True, timeout=100)
+    assert done.returncode == 3
+    assert b"stdin, line 2" in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(directory: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "--model", directory, "--beam", "1", "--max-new", "2"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert None not in (process.stdin, process.stdout, process.stderr)
+        try:
+            process.stdin.write(b"mesa\n" * 5_000)
+            process.stdin.close()
+        except BrokenPipeError:
+            pass  # it had already gone
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=100) in (0, 141)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has another Ctrl-C")
+def test_ctrl_c_leaves_without_a_traceback(directory: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "--model", directory, "--max-new", "2"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert None not in (process.stdin, process.stdout, process.stderr)
+        process.stdin.write(b"mesa\n" * 40)
+        process.stdin.flush()
+        assert process.stdout.readline()  # it is at work
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert process.stderr.read() == b"error: interrupted\n"

@@ -1,0 +1,104 @@
+"""Figures say what the numbers say, on a terminal and as SVG."""
+
+import xml.etree.ElementTree as xml
+
+import pytest
+import torch
+from rich.cells import cell_len
+
+from regard.decoding.tree import Node, Tree
+from regard.inspection.alignment import Alignment
+from regard.inspection.figures import alignment_svg, alignment_text, shade, tree_text
+
+SVG = "{http://www.w3.org/2000/svg}"
+ALIGNMENT = Alignment(("The", "book", "</s>"), ("O", "livro"), torch.tensor([[0.9, 0.1], [0.02, 0.98], [0.5, 0.5]]))
+
+
+def test_words_are_across_and_down_with_a_shade_for_each_pair() -> None:
+    assert alignment_text(ALIGNMENT).split("\n") == [
+        "      O  livro",
+        "The   █  ░░░░░",
+        "book     █████",
+        "</s>  ▓  ▓▓▓▓▓",
+    ]
+
+
+def test_shades_grow_with_the_weight() -> None:
+    assert "".join(shade(weight / 10) for weight in range(11)) == " ░░▒▒▓▓▓███"
+
+
+def test_what_does_not_fit_beside_comes_below() -> None:
+    shown = alignment_text(ALIGNMENT, width=12)
+    first, second = shown.split("\n\n")
+    assert first.split("\n")[0].split() == ["O"]
+    assert second.split("\n")[0].split() == ["livro"]
+
+
+def test_wide_letters_and_long_words_keep_the_columns_straight() -> None:
+    alignment = Alignment(("本", "a" * 30), ("机の上", "x\x1b[31m"), torch.ones(2, 2))
+    rows = alignment_text(alignment).split("\n")
+    assert cell_len(rows[1]) == cell_len(rows[2])
+    assert "\x1b" not in "".join(rows)
+    assert "a…" in rows[2]
+
+
+def test_tokens_of_a_word_come_together_and_rows_keep_their_sum() -> None:
+    tokens = Alignment(
+        ("bo", "ok", "!"), ("li", "vro", "a"), torch.tensor([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0, 0, 1.0]])
+    )
+    words = tokens.grouped([0, 0, 1], [0, 0, 1])
+    assert (words.target, words.source) == (("book", "!"), ("livro", "a"))
+    torch.testing.assert_close(words.weights, torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
+
+
+def test_the_svg_has_every_number_and_survives_any_word() -> None:
+    alignment = Alignment(("<b>&\x00", "ok"), ('"q"', "\ud800x"), torch.tensor([[0.25, 0.75], [1.0, 0.0]]))
+    root = xml.fromstring(alignment_svg(alignment).encode("utf-8"))
+    squares = root.findall(f"{SVG}rect")
+    assert [float(square.attrib["fill-opacity"]) for square in squares] == [0.25, 0.75, 1.0, 0.0]
+    title = squares[0].find(f"{SVG}title")
+    assert title is not None
+    assert title.text == '<b>&� ← "q": 0.2500'
+    assert [text.text for text in root.findall(f"{SVG}text")] == ['"q"', "�x", "<b>&�", "ok"]
+    assert sum("rotate" in text.attrib.get("transform", "") for text in root.findall(f"{SVG}text")) == 2
+    style = root.find(f"{SVG}style")
+    assert style is not None
+    assert "prefers-color-scheme: dark" in (style.text or "")
+
+
+def test_everything_stays_inside_the_svg() -> None:
+    root = xml.fromstring(alignment_svg(ALIGNMENT))
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    for square in root.findall(f"{SVG}rect"):
+        assert float(square.attrib["x"]) + float(square.attrib["width"]) <= width
+        assert float(square.attrib["y"]) + float(square.attrib["height"]) <= height
+
+
+def node(id: int, parent: int | None, token: int | None, step: int, score: float = -1.0, **end: object) -> Node:
+    return Node(id, parent, token, step, -1.0, score * max(step, 1), score, **end)  # type: ignore[arg-type]
+
+
+def test_a_tree_is_a_line_a_branch() -> None:
+    tree = Tree(
+        (
+            node(0, None, None, 0),
+            node(1, 0, 1, 1, -0.1),
+            node(2, 0, 2, 1, -0.4, reason="pruned", rank=3),
+            node(3, 1, 3, 2, -0.2),
+            node(4, 3, 4, 3, -0.3, reason="chosen"),
+            node(5, 3, 5, 3, -0.9, reason="limit"),
+        )
+    )
+    assert tree_text(tree, lambda id: "?abcde"[id]).split("\n") == [
+        "(start)",
+        "├─ a c  -0.200",
+        "│  ├─ d  -0.300  chosen",
+        "│  └─ e  -0.900  limit",
+        "└─ b  -0.400  pruned at rank 3",
+    ]
+
+
+@pytest.mark.parametrize("depth", [5_000])
+def test_a_deep_tree_is_no_trouble(depth: int) -> None:
+    chain = [node(0, None, None, 0), *(node(i, i - 1, 1, i) for i in range(1, depth))]
+    assert tree_text(Tree(tuple(chain)), str).startswith("(start) 1 1 1")

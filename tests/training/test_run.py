@@ -1,0 +1,198 @@
+"""A run end to end, on a language of twenty words: it learns, stops, resumes and finishes as if never stopped."""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from regard.config import build
+from regard.errors import UserError
+from regard.runlog import read_log
+from regard.training import loop
+from regard.training.config import RunConfig
+from regard.training.folder import locked
+from regard.training.run import assemble, finish, read_run, write_run
+from regard.weights.store import load_model
+
+WORDS = {"rot": "red", "blau": "blue", "haus": "house", "hund": "dog", "und": "and", "ein": "a", "groß": "big"}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> RunConfig:
+    chance = random.Random(0)
+    for name, count in {"train": 300, "valid": 20}.items():
+        rows = [chance.choices(list(WORDS), k=chance.randint(1, 7)) for _ in range(count)]
+        (tmp_path / f"{name}.de").write_text("\n".join(" ".join(row) for row in rows) + "\n", encoding="utf-8")
+        (tmp_path / f"{name}.en").write_text("\n".join(" ".join(WORDS[w] for w in row) for row in rows) + "\n")
+    return build(
+        RunConfig,
+        {
+            "data": {key: [str(tmp_path / f"{key}.{side}") for side in ("de", "en")] for key in ("train", "valid")},
+            "text": {"vocab_size": 320},
+            "model": {"preset": "transformer-small", "d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1,
+                      "n_decoder_layers": 1, "dropout": 0.1},
+            "train": {"steps": 24, "batch_tokens": 300, "lr": 0.01, "warmup": 4, "average": 2, "accumulate": 2},
+            "valid": {"every": 8, "sentences": 10},
+        },
+    )  # fmt: skip
+
+
+def train(config: RunConfig, folder: Path, *, stop_at: int | None = None) -> list[tuple[str, dict[str, Any]]]:
+    events: list[tuple[str, dict[str, Any]]] = []
+    stop = Event()
+
+    def listen(kind: str, **values: Any) -> None:
+        events.append((kind, values))
+        if kind == "step" and stop_at is not None and values["step"] >= stop_at:
+            stop.set()
+
+    trainer = assemble(config, folder, [listen])
+    if trainer.fit(stop) != "stopped":
+        finish(trainer)
+    return events
+
+
+@pytest.fixture(autouse=True)
+def log_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "LOG_SECONDS", 0.0)
+
+
+def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model" / "model.safetensors")
+
+
+def test_a_resumed_run_ends_bit_equal_wherever_it_stopped(config: RunConfig, tmp_path: Path) -> None:
+    train(config, tmp_path / "through")
+    expected = tensors_of(tmp_path / "through")
+    for stop_at in (1, 7, 8, 13, 23):
+        folder = tmp_path / f"broken-{stop_at}"
+        train(config, folder, stop_at=stop_at)
+        assert not (folder / "model").exists()
+        train(config, folder)
+        found = tensors_of(folder)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[name], expected[name]) for name in expected), stop_at
+
+
+def test_it_learns(config: RunConfig, tmp_path: Path) -> None:
+    longer = replace(config, train=replace(config.train, steps=300), valid=replace(config.valid, every=150))
+    events = train(longer, tmp_path / "run")
+    losses = [values["loss"] for kind, values in events if kind == "step"]
+    assert losses[-1] < 0.4 * losses[0]
+    best = [values["BLEU"] for kind, values in events if kind == "valid"]
+    assert best[-1] > 60
+    model = load_model(tmp_path / "run" / "model")
+    assert not model.encoder.embed.token.weight[model.config.pad_id].any()  # padding stayed zero
+
+
+def test_a_changed_setting_or_changed_data_is_refused(config: RunConfig, tmp_path: Path) -> None:
+    train(config, tmp_path / "run", stop_at=2)
+    other = replace(config, train=replace(config.train, lr=0.5))
+    with pytest.raises(UserError, match=r"train\.lr was 0\.01 and is 0\.5"):
+        assemble(other, tmp_path / "run", [])
+    source = Path(config.data.train[0])
+    source.write_text(source.read_text(encoding="utf-8").replace("hund", "haus", 1), encoding="utf-8")
+    with pytest.raises(UserError, match="data"):
+        assemble(config, tmp_path / "run", [])
+
+
+def test_a_finished_run_takes_no_further_step(config: RunConfig, tmp_path: Path) -> None:
+    train(config, tmp_path / "run")
+    before = tensors_of(tmp_path / "run")
+    events = train(config, tmp_path / "run")
+    assert not [kind for kind, _ in events if kind == "step"]
+    assert all(torch.equal(a, before[name]) for name, a in tensors_of(tmp_path / "run").items())
+
+
+def test_numbers_that_are_none_are_skipped_named_and_counted(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, calls = loop.step, []
+
+    def poisoned(model: Any, *args: Any, **options: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            with torch.no_grad():
+                kept = model.decoder.blocks[0].ffn.up.weight.clone()
+                model.decoder.blocks[0].ffn.up.weight.fill_(float("nan"))
+            result = honest(model, *args, **options)
+            with torch.no_grad():
+                model.decoder.blocks[0].ffn.up.weight.copy_(kept)
+            return result
+        return honest(model, *args, **options)
+
+    monkeypatch.setattr(loop, "step", poisoned)
+    events = train(config, tmp_path / "run")
+    bad = [values for kind, values in events if kind == "bad step"]
+    assert [values["step"] for values in bad] == [3]
+    assert bad[0]["rows"]
+    assert all(torch.isfinite(tensor).all() for tensor in tensors_of(tmp_path / "run").values())
+    stopping = replace(config, train=replace(config.train, on_nan="stop"))
+    calls.clear()
+    with pytest.raises(UserError, match="step 3"):
+        train(stopping, tmp_path / "other")
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(UserError, match="in use"), locked(tmp_path):
+        pass
+    (tmp_path / "lock").write_text('{"pid": 999999999, "host": "nowhere"}')
+    with pytest.raises(UserError, match="nowhere"), locked(tmp_path):
+        pass
+    shutil.rmtree(tmp_path)
+    with locked(tmp_path):  # the folder is made
+        assert (tmp_path / "lock").exists()
+    assert not (tmp_path / "lock").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_training(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("x")
+    with pytest.raises(UserError, match="cannot be written"), locked(place / "run"):
+        pass
+
+
+def test_the_written_run_file_reads_back_equal(config: RunConfig, tmp_path: Path) -> None:
+    write_run(config, tmp_path / "run")
+    assert read_run(tmp_path / "run" / "run.toml") == config
+
+
+@pytest.mark.slow
+def test_kill_at_any_moment_then_resume_ends_bit_equal(config: RunConfig, tmp_path: Path) -> None:
+    slower = replace(config, train=replace(config.train, save_minutes=0.001))
+    train(slower, tmp_path / "through")
+    expected = tensors_of(tmp_path / "through")
+    chance = random.Random(1)
+    for number in range(4):
+        folder = tmp_path / f"killed-{number}"
+        write_run(slower, folder)
+        for _ in range(3):
+            run_and_kill(folder, chance.uniform(2.0, 9.0))
+        assert run_and_kill(folder, 120)
+        found = tensors_of(folder)
+        assert all(torch.equal(found[name], expected[name]) for name in expected)
+        assert [event["kind"] for event in read_log(folder / "log.jsonl")].count("model") == 1
+
+
+def run_and_kill(folder: Path, seconds: float) -> bool:
+    """True when it finished before it was killed."""
+    command = "import torch; torch.set_num_threads(1); from regard.cli.main import main; main()"
+    child = subprocess.Popen([sys.executable, "-c", command, "resume", str(folder)], stdout=-3, stderr=-3)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if child.poll() is not None:
+            return child.returncode == 0
+        time.sleep(0.05)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    return False
