@@ -56,6 +56,7 @@ LATE_MODULES = {
     "codecarbon": "extra [energy]",
     "huggingface_hub": "a third of a second to import; only hf: names need it",
     "gguf": "most of a second to import; only .gguf files need it",
+    "transformers": "a peer that `regard verify` compares with where it is installed, never a need",
     "regard.weights.hub": "imports huggingface_hub",
     "regard.weights.gguf": "imports gguf",
 }

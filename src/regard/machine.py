@@ -45,10 +45,3 @@ def is_alive(pid: int) -> bool:
     except (PermissionError, OverflowError):
         return True
     return pid > 0
-
-
-def has_bf16() -> bool:
-    """Whether matrix products in bfloat16 are fast here, and not emulated."""
-    import torch  # the rest of this file answers without it
-
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -161,14 +161,19 @@ def test_a_damaged_folder_is_refused_and_made_again(
     assert lists(prepare(source, [tokenizer, tokenizer], out, max_len=50)) == whole
 
 
-def test_an_id_outside_the_vocabulary_is_named_by_its_row(write: Writer, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    shards = prepare(write("a.tsv", "w1\tw2\nw3\tw4\n"), [tokenizer, tokenizer], tmp_path / "out", max_len=9)
-    ids = np.fromfile(tmp_path / "out" / "ids.bin", dtype=np.uint16)
-    ids[6] = 60_000
-    ids.tofile(tmp_path / "out" / "ids.bin")
+@pytest.mark.parametrize(
+    ("name", "place", "value"), [("ids", 6, 60_000), ("index", 8, 2), ("index", 9, 60_000), ("index", 11, 0x8000)]
+)
+def test_an_id_or_a_length_that_cannot_be_is_named_by_its_row(
+    write: Writer, tokenizer: Tokenizer, tmp_path: Path, name: str, place: int, value: int
+) -> None:
+    prepare(write("a.tsv", "w1\tw2\nw3\tw4\n"), [tokenizer, tokenizer], tmp_path / "out", max_len=9)
+    words = np.fromfile(tmp_path / "out" / f"{name}.bin", dtype=np.uint16)
+    words[place] += value
+    words.tofile(tmp_path / "out" / f"{name}.bin")
     shards = Shards(tmp_path / "out")
     shards.gather(np.array([0]))
-    with refused("row 1", "60000", tokenizer.vocab_size):
+    with refused("row 1", tmp_path / "out", "damaged"):
         shards.gather(np.array([0, 1]))
 
 

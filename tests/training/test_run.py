@@ -90,7 +90,7 @@ def test_it_learns(config: RunConfig, tmp_path: Path) -> None:
     losses = [values["loss"] for kind, values in events if kind == "step"]
     assert losses[-1] < 0.4 * losses[0]
     best = [values["BLEU"] for kind, values in events if kind == "valid"]
-    assert best[-1] > 60
+    assert best[-1] > 40
     model = load_model(tmp_path / "run" / "model")
     assert not model.encoder.embed.token.weight[model.config.pad_id].any()  # padding stayed zero
 

@@ -19,7 +19,6 @@ EXAMPLES = """\b
 Examples:
   regard train multi30k-de-en --out runs/multi30k
   regard train my.toml --out runs/mine --set train.steps=2000 --set data.train='["a.de", "a.en"]'
-  regard resume runs/mine
 """
 
 

@@ -90,16 +90,19 @@ class Shards:
     def gather(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each column: the ids of all these rows one after another, and how many each row has."""
         found = take(self._index, rows)
-        lengths = found["lengths"].astype(np.int64)
+        lengths, starts = found["lengths"].astype(np.int64), found["start"]
         sizes = lengths.sum(axis=1)
-        ids = take(self._ids, np.repeat(found["start"] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum()))
+        # Checked before memory is taken for them, and before an id without an embedding stops a run midway.
+        self._check(rows, (lengths >= 0).all(axis=1) & (starts >= 0) & (starts + sizes <= len(self._ids)))
+        ids = take(self._ids, np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum()))
         columns = np.repeat(np.tile(np.arange(lengths.shape[1]), len(rows)), lengths.ravel())
-        bad = np.flatnonzero(ids >= np.array(self._vocab_sizes)[columns])
-        if len(bad):  # an id without an embedding would stop a run midway
-            row = rows[np.searchsorted(np.cumsum(sizes), bad[0], side="right")]
-            what = f"row {row} holds the id {ids[bad[0]]}, outside a vocabulary of {self._vocab_sizes[columns[bad[0]]]}"
-            raise UserError(f"{self.folder} is damaged: {what}", "delete the folder; it is made again")
+        self._check(np.repeat(rows, sizes), ids < np.array(self._vocab_sizes)[columns])
         return [(ids[columns == column], lengths[:, column]) for column in range(lengths.shape[1])]
+
+    def _check(self, rows: np.ndarray, good: np.ndarray) -> None:
+        if not good.all():
+            row = rows[np.argmin(good)]
+            raise UserError(f"{self.folder} is damaged: row {row} is impossible", "delete it; it is made again")
 
 
 def _index_type(n_columns: int) -> np.dtype[np.void]:

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import torch
-
 from regard.models.base import Model
-from regard.models.registry import find_preset
+from regard.models.registry import build_preset
 
 ROWS = {
     "Transformer 2017": "transformer-base",
@@ -27,14 +25,13 @@ def choices_table() -> str:
 
 
 def _row(family: str, preset: str) -> str:
-    found, config = find_preset(preset)
-    with torch.device("meta"):
-        model = found.build(config)
+    model = build_preset(preset, device="meta")
+    config = model.config
     cells = (
         family,
-        f"{config.norm}, {config.norm_order}" + (", final" if config.final_norm else ""),  # type: ignore[attr-defined]
+        f"{config.norm}, {config.norm_order}" + (", final" if config.final_norm else ""),
         _position(model),
-        ("gated " if config.gated else "") + config.activation,  # type: ignore[attr-defined]
+        ("gated " if config.gated else "") + config.activation,
         _mask(model),
         _attention(config),
         _embedding(model),

@@ -91,7 +91,8 @@ class Subject:
 
     def batch(self, rows: slice) -> PairBatch | TextBatch:
         ids = self.ids[rows]
-        valid = torch.arange(ids.size(1)) < torch.tensor([[ids.size(1)], [3]]).repeat(ROWS, 1)[: len(ids)]
+        lengths = torch.tensor([[ids.size(1)], [3]] * (ROWS // 2))[rows]  # unequal, as in life
+        valid = torch.arange(ids.size(1)) < lengths
         count = int(valid[:, 1:].sum())
         if self.paired:
             return PairBatch(self.src[rows], None, ids[:, :-1], ids[:, 1:], valid[:, 1:], count, NO_ROWS)
@@ -151,9 +152,7 @@ def beam_of_one_is_greedy(subject: Subject) -> float | None:
     tokens = torch.stack(
         list(greedy(subject.model.step, subject.state(ROWS, 10), start[:, None], limit=limit, end_ids=ends)), 1
     ).tolist()
-    found = beam_search(
-        subject.model.step, subject.state(ROWS, 10), start, beams=1, limit=limit, end_ids=ends
-    )
+    found = beam_search(subject.model.step, subject.state(ROWS, 10), start, beams=1, limit=limit, end_ids=ends)
     same = [[t for t in row if t >= 0] == list(best[0].ids) for row, best in zip(tokens, found, strict=True)]
     return float(same.count(False))
 
@@ -192,7 +191,7 @@ def accumulated_is_whole(subject: Subject) -> float | None:
     if not subject.writes:
         return None
     whole = _gradients(subject, [subject.batch(slice(0, ROWS))])
-    parts = _gradients(subject, [subject.batch(slice(0, 2)), subject.batch(slice(2, ROWS))])
+    parts = _gradients(subject, [subject.batch(slice(0, 1)), subject.batch(slice(1, ROWS))])
     scale = max(float(gradient.abs().max()) for gradient in whole)
     return max(worst(a, b) for a, b in zip(whole, parts, strict=True)) / max(scale, 1e-12)
 

@@ -1,10 +1,13 @@
 """What all models have in common: a named output, a configuration, sizes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard.config import require
 from regard.layers.choices import StackConfig
@@ -51,6 +54,20 @@ class TextConfig(StackConfig, ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 < self.vocab_size <= 2**31, f"vocab_size is {self.vocab_size}", "expected a positive number")
+
+
+class _Unfilled(TorchFunctionMode):
+    """Fresh weights are left as they are: to fill them without memory, torch imports its compiler for two seconds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return None if getattr(func, "__module__", "") == "torch.nn.init" else func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def without_memory() -> Iterator[None]:
+    """Models built here have shapes and no weights, so any size costs nothing."""
+    with torch.device("meta"), _Unfilled():
+        yield
 
 
 class Model(nn.Module):

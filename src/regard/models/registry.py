@@ -11,7 +11,7 @@ import torch
 from regard.config import build, read_toml
 from regard.errors import pick
 from regard.models import bert, gpt, recurrent, transformer, vit
-from regard.models.base import Model, ModelConfig
+from regard.models.base import Model, ModelConfig, without_memory
 
 
 @dataclass(frozen=True)
@@ -57,5 +57,5 @@ def find_preset(name: str) -> tuple[Family, ModelConfig]:
 def build_preset(name: str, *, device: str = "cpu") -> Model:
     """A fresh model of a published size; on the device `meta` it costs nothing, whatever the size."""
     family, config = find_preset(name)
-    with torch.device(device):
+    with without_memory() if device == "meta" else torch.device(device):
         return family.build(config)

@@ -1,8 +1,8 @@
 """Learn a vocabulary: the `tokenizers` library finds the pieces, the ids are given here.
 
 The same text makes the same tokenizer.json, byte for byte. Two of the library's trainers do not: WordPiece numbers
-pieces by the order in a hash table, so they are found by byte pair encoding, which it is; the scores of
-Unigram differ in the last digits, so they are rounded.
+pieces by their place in a hash table, so they are found by byte pair encoding, which it is; Unigram's scores
+differ in the last digits, so they are rounded.
 """
 
 import copy
@@ -10,7 +10,8 @@ import json
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from itertools import islice
+from typing import Literal
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
@@ -34,9 +35,12 @@ SPECIAL: dict[Purpose, dict[str, str]] = {
 "Special tokens in the order of their ids; but <pad>, with which a translation starts, is the last id of all."
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
-# Letters or digits or other signs, with the space before them: no piece mixes these, so none can be
+# Letters or digits or other signs, with the space before them: no piece mixes these, so none is
 # spelt like a special token or like the name of a byte.
-_WORD = Regex(rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^{SPACE}\p{{L}}\p{{M}}\p{{N}}]+|{SPACE}")
+_WORDS = pre_tokenizers.Split(
+    Regex(rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^{SPACE}\p{{L}}\p{{M}}\p{{N}}]+|{SPACE}"), "isolated"
+)
+_CHARS = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
 
 
 @dataclass(frozen=True)
@@ -61,102 +65,96 @@ class TokenizerConfig:
                 raise UserError(f"{name} is {getattr(self, name)}", f"expected {low} to {high}")
 
 
-class _Learnt(NamedTuple):
-    pieces: list[str]
-    merges: list[tuple[str, str]]
-    scores: dict[str, float]
-
-
 def train(texts: Iterable[str], config: TokenizerConfig, *, purpose: Purpose) -> Tokenizer:
     """Read the texts once, as a stream; `purpose` decides the special tokens and where they stand.
 
     Decoding gives back the text as normalised, except that bpe, unigram and word read ▁ as a space, that
     what is unknown is lost, and that wordpiece keeps the words, not the spaces.
     """
-    special, spells = SPECIAL[purpose], config.byte_fallback and config.kind in ("bpe", "unigram", "char")
-    last = ["<pad>"] if purpose == "translation" else []
-    first = [token for token in dict.fromkeys(special.values()) if token not in last] + (BYTES if spells else [])
-    learnt = _learn(texts, config, room=config.vocab_size - len(first) - len(last))
-    ids = {token: id for id, token in enumerate([*first, *learnt.pieces, *last])}
-    core = _pipeline(config)
+    special, core = SPECIAL[purpose], _pipeline(config)
+    spells = config.byte_fallback and config.kind in ("bpe", "unigram", "char")
+    first = [*dict.fromkeys(special.values()), *(BYTES if spells else ())]
+    last = [first.pop(first.index("<pad>"))] if purpose == "translation" else []
+    pieces, merges = _learn(texts, config, room=config.vocab_size - len(first) - len(last))
+    scores = dict.fromkeys(first, 0.0) | pieces | dict.fromkeys(last, 0.0)
+    ids = {token: id for id, token in enumerate(scores)}
     with guarded("building the tokenizer"):
-        core.model = _model(config.kind, learnt, ids, special["unk"], spells)
+        match config.kind:
+            case "unigram":
+                core.model = models.Unigram(list(scores.items()), ids[special["unk"]], spells)
+            case "wordpiece":
+                core.model = models.WordPiece(ids, unk_token=special["unk"])
+            case "word":
+                core.model = models.WordLevel(ids, unk_token=special["unk"])
+            case _:
+                core.model = models.BPE(ids, merges, unk_token=special["unk"], fuse_unk=True, byte_fallback=spells)
         core.add_special_tokens([Added(token).for_core() for token in dict.fromkeys(special.values())])
     if purpose == "masked":
         template.cls_sep(core, special["cls"], special["sep"])
-    else:
-        template.ends(core, None, special["eos"] if purpose == "translation" else None)
+    template.ends(core, None, special["eos"] if purpose == "translation" else None)
     return Tokenizer(core, special=special)
 
 
 def _pipeline(config: TokenizerConfig) -> tokenizers.Tokenizer:
     """What happens to a text before and after the model, which is still empty."""
     core = tokenizers.Tokenizer(models.BPE())
-    forms = {"nfc": [normalizers.NFC()], "nfkc": [normalizers.NFKC()], "none": []}
-    steps = forms[config.normalise] + ([normalizers.Lowercase()] if config.lowercase else [])
-    if config.kind == "byte-bpe":
-        core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        core.decoder = decoders.ByteLevel()
-    elif config.kind == "wordpiece":
-        steps.append(normalizers.BertNormalizer(strip_accents=False, lowercase=False))
-        core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        core.decoder = decoders.WordPiece(prefix="##")
-    elif config.kind == "char":
-        core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-        core.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
-    else:
-        steps += [normalizers.Replace(" ", SPACE), normalizers.Prepend(SPACE)]
-        core.pre_tokenizer = pre_tokenizers.Split(_WORD, "isolated")
-        core.decoder = decoder(strip=True)
+    forms = {"nfc": normalizers.NFC(), "nfkc": normalizers.NFKC(), "none": normalizers.Sequence([])}
+    steps = [forms[config.normalise], normalizers.Lowercase() if config.lowercase else normalizers.Sequence([])]
+    match config.kind:
+        case "byte-bpe":
+            core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+        case "wordpiece":
+            steps.append(normalizers.BertNormalizer(strip_accents=False, lowercase=False))
+            core.pre_tokenizer, core.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+        case "char":
+            core.pre_tokenizer = _CHARS
+            core.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+        case _:
+            steps += [normalizers.Replace(" ", SPACE), normalizers.Prepend(SPACE)]
+            core.pre_tokenizer, core.decoder = _WORDS, decoder(strip=True)
     core.normalizer = normalizers.Sequence(steps)
     return core
 
 
-def _model(kind: Kind, learnt: _Learnt, ids: dict[str, int], unk: str, spells: bool) -> models.Model:
-    if kind == "unigram":
-        return models.Unigram([(token, learnt.scores.get(token, 0.0)) for token in ids], ids[unk], spells)
-    if kind == "wordpiece":
-        return models.WordPiece(ids, unk_token=unk)
-    if kind == "word":
-        return models.WordLevel(ids, unk_token=unk)
-    return models.BPE(ids, learnt.merges, unk_token=unk, fuse_unk=True, byte_fallback=spells)
-
-
-# ---- learning
-
-
-def _learn(texts: Iterable[str], config: TokenizerConfig, *, room: int) -> _Learnt:
-    """At most `room` pieces, in the order of their ids."""
+def _learn(
+    texts: Iterable[str], config: TokenizerConfig, *, room: int
+) -> tuple[dict[str, float], list[tuple[str, str]]]:
+    """At most `room` pieces, in the order of their ids, with their scores in a unigram model; and the merges."""
     _check_room(1, config, room)
-    core = _pipeline(config)
-    options: dict[str, Any] = {"vocab_size": room, "min_frequency": config.min_frequency, "show_progress": False}
-    if config.kind == "unigram":
-        core.model = models.Unigram()
-        trainer = trainers.UnigramTrainer(vocab_size=room + 1, show_progress=False)  # for `room` it may never end
-    elif config.kind in ("word", "char"):
+    core, least, kind = _pipeline(config), config.min_frequency, config.kind
+    trainer: trainers.Trainer
+    if kind == "unigram":  # asked for the letters alone, it may never end
+        core.model, trainer = models.Unigram(), trainers.UnigramTrainer(vocab_size=room + 1, show_progress=False)
+    elif kind in ("word", "char"):
         core.model = models.WordLevel()
-        trainer = trainers.WordLevelTrainer(**options)
+        trainer = trainers.WordLevelTrainer(vocab_size=room, min_frequency=least, show_progress=False)
     else:
-        if config.kind == "wordpiece":  # ▁ tells the first piece of a word from the others
-            begin = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
-            core.pre_tokenizer = pre_tokenizers.Sequence([core.pre_tokenizer, begin])
-        alphabet = pre_tokenizers.ByteLevel.alphabet() if config.kind == "byte-bpe" else []
-        trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **options)
+        alphabet = pre_tokenizers.ByteLevel.alphabet() if kind == "byte-bpe" else []
+        trainer = trainers.BpeTrainer(
+            vocab_size=room, min_frequency=least, initial_alphabet=alphabet, show_progress=False
+        )
+    if kind == "wordpiece":  # ▁ tells the first piece of a word from the others
+        begin = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
+        core.pre_tokenizer = pre_tokenizers.Sequence([core.pre_tokenizer, begin])
     with guarded("learning the vocabulary"):
-        core.train_from_iterator(_watched(texts, core, config, room), trainer)
-    learnt = _found(json.loads(core.to_str())["model"], config.kind)
-    _check_room(sum(len(piece.removeprefix("##")) == 1 for piece in learnt.pieces), config, room)
-    return learnt._replace(pieces=learnt.pieces[:room])
+        core.train_from_iterator(_watched(texts, config, core.normalizer, room), trainer)
+    model = json.loads(core.to_str())["model"]
+    scores = _rounded(dict(model["vocab"])) if kind == "unigram" else dict.fromkeys(model["vocab"], 0.0)
+    pieces = _marked(scores) if kind == "wordpiece" else scores
+    _check_room(sum(len(piece.removeprefix("##")) == 1 for piece in pieces), config, room)
+    return dict(islice(pieces.items(), room)), [(left, right) for left, right in model.get("merges", [])]
 
 
-def _watched(texts: Iterable[str], core: tokenizers.Tokenizer, config: TokenizerConfig, room: int) -> Iterator[str]:
+def _watched(
+    texts: Iterable[str], config: TokenizerConfig, normaliser: normalizers.Normalizer, room: int
+) -> Iterator[str]:
     """The texts; and their end, while the library waits, is the moment to refuse them."""
     letters: set[str] = set()
     empty = True
     for text in texts:
         empty = empty and not text
         if config.kind == "unigram":
-            letters.update(core.normalizer.normalize_str(text))
+            letters.update(normaliser.normalize_str(text))
         yield text
     if empty:
         raise UserError("there is no text to learn a vocabulary from")
@@ -171,25 +169,20 @@ def _check_room(needed: int, config: TokenizerConfig, room: int) -> None:
         )
 
 
-def _found(model: dict[str, Any], kind: Kind) -> _Learnt:
-    if kind == "unigram":
-        return _rounded(dict(model["vocab"]))
-    pieces = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    if kind == "wordpiece":
-        letters = [piece for piece in pieces if len(piece) == 1 and piece != SPACE]
-        marked = [*(SPACE + letter for letter in letters), *letters, *(piece for piece in pieces if len(piece) > 1)]
-        names = [piece[1:] if piece.startswith(SPACE) else f"##{piece}" for piece in marked]
-        return _Learnt(list(dict.fromkeys(names)), [], {})
-    return _Learnt(pieces, [(left, right) for left, right in model.get("merges", [])], {})
+def _marked(pieces: dict[str, float]) -> dict[str, float]:
+    """▁he and llo as he and ##llo; each letter as both."""
+    letters = [piece for piece in pieces if len(piece) == 1 and piece != SPACE]
+    every = [*(SPACE + letter for letter in letters), *letters, *(piece for piece in pieces if len(piece) > 1)]
+    return {piece[1:] if piece.startswith(SPACE) else f"##{piece}": 0.0 for piece in every}
 
 
-def _rounded(scores: dict[str, float]) -> _Learnt:
+def _rounded(scores: dict[str, float]) -> dict[str, float]:
     """Letters that the search nearly lost get the lowest score plus 0.0001, 0.0002, ... in any order: undone."""
     letters = [piece for piece in scores if len(piece) == 1]
     low = min(scores.values(), default=0.0)
     rescued = {piece: low for piece in letters if scores[piece] < low + 1e-4 * len(letters)}
     scores = {piece: round(score, 4) for piece, score in (scores | rescued).items()}
-    return _Learnt(sorted(scores, key=lambda piece: (len(piece) > 1, -scores[piece], piece)), [], scores)
+    return dict(sorted(scores.items(), key=lambda item: (len(item[0]) > 1, -item[1], item[0])))
 
 
 def with_dropout(tokenizer: Tokenizer, p: float, *, seed: int) -> Tokenizer:
@@ -199,10 +192,9 @@ def with_dropout(tokenizer: Tokenizer, p: float, *, seed: int) -> Tokenizer:
     batch. BPE dropout as published (Provilkov et al. 2020) draws anew for each word, and the library draws from a
     source that cannot be seeded. A share of 0.03 here lengthens texts like 0.1 there (by about 14 %).
     """
-    data = definition(tokenizer)
+    data, draw = definition(tokenizer), random.Random(seed)
     if data["model"]["type"] != "BPE":
         raise UserError(f"dropout needs byte pair encoding, this is {data['model']['type']}", "set dropout to 0")
-    draw = random.Random(seed)
     merges = [merge for merge in data["model"]["merges"] if draw.random() >= p]
     model = {**data["model"], "merges": merges, "ignore_merges": False}
     copied = copy.copy(tokenizer)

@@ -1,6 +1,6 @@
 """A run's folder: who works in it, what was decided, and what is kept.
 
-    run.toml  log.jsonl  tokenizer/  data/  checkpoints/  best/  model/  lock
+run.toml  log.jsonl  tokenizer/  data/  checkpoints/  best/  model/  lock
 """
 
 import json

@@ -14,7 +14,6 @@ from regard.data.corpus import read_rows
 from regard.data.report import report
 from regard.data.shards import Shards, prepare
 from regard.errors import UserError
-from regard.machine import has_bf16
 from regard.models.base import Model, initialise
 from regard.models.registry import Family, find_preset
 from regard.text.load import load as load_tokenizer
@@ -155,16 +154,12 @@ def _optimizer(config: RunConfig, model: Model) -> torch.optim.Optimizer:
 
 def _autocast(config: RunConfig) -> torch.dtype | None:
     wanted = config.train.precision
-    return torch.bfloat16 if wanted == "bf16" or (wanted == "auto" and has_bf16()) else None
+    has_bf16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # elsewhere it is emulated, and slow
+    return torch.bfloat16 if wanted == "bf16" or (wanted == "auto" and has_bf16) else None
 
 
 def _validator(
-    config: RunConfig,
-    sources: Sources,
-    model: Model,
-    tokenizer: Tokenizer,
-    folder: Path,
-    listeners: Sequence[Listener],
+    config: RunConfig, sources: Sources, model: Model, tokenizer: Tokenizer, folder: Path, listeners: Sequence[Listener]
 ) -> Any:
     if not config.data.valid:
         return None

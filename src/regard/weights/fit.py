@@ -3,29 +3,21 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from regard.errors import UserError
+from regard.models.base import without_memory
 from regard.weights.keymap import Source
 from regard.weights.tensorfile import FLOATS, Entry
-
-
-class Unfilled(TorchFunctionMode):
-    """Fresh weights are left as they are: to fill them without memory, torch imports its compiler for two seconds."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return None if getattr(func, "__module__", "") == "torch.nn.init" else func(*args, **(kwargs or {}))
 
 
 @contextmanager
 def described_by(path: Path) -> Iterator[None]:
     """Whatever is wrong with a model that is built from a file's settings, and without memory, is said of the file."""
     try:
-        with torch.device("meta"), Unfilled():
+        with without_memory():
             yield
     except UserError as error:
         hint = error.hint or "correct the file, or get it again"
