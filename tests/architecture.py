@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 PACKAGE = "regard"
 
-OPEN = {"errors", "config", "machine", "runlog"}
+OPEN = {"errors", "config", "files", "machine", "runlog"}
 "Anyone may import these; in turn they import only each other."
 
 ARROWS: dict[str, set[str]] = {

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.refusal import refused
-from regard.config import build, read_json, read_json_value, read_toml, require, set_values, to_dict
+from regard.config import build, read_toml, require, set_values, to_dict
 from regard.errors import UserError
+from regard.files import read_json, read_json_object
 from regard.models.registry import FAMILIES
 
 
@@ -214,7 +215,7 @@ def test_no_assignment_gives_another_error(text: str) -> None:
 # Files
 
 
-@pytest.mark.parametrize("read", [read_json, read_toml])
+@pytest.mark.parametrize("read", [read_json_object, read_toml])
 @pytest.mark.parametrize(
     "content",
     [b"\xff\xfe\0", b"{", b"[[[", b"= 5", b"a" * 1000, b"[" * 100_000, b"a = " + b"[" * 100_000],
@@ -226,7 +227,7 @@ def test_a_file_that_cannot_be_read_is_named(read: Any, content: bytes, tmp_path
         read(tmp_path / "x")
 
 
-@pytest.mark.parametrize("read", [read_json, read_toml])
+@pytest.mark.parametrize("read", [read_json_object, read_toml])
 @pytest.mark.parametrize("name", ["missing", ".", "x" * 300, "a\0b"], ids=lambda name: repr(name[:8]))
 def test_a_file_that_is_not_there_is_named(read: Any, name: str, tmp_path: Path) -> None:
     with refused(str(tmp_path)):
@@ -235,7 +236,7 @@ def test_a_file_that_is_not_there_is_named(read: Any, name: str, tmp_path: Path)
 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b'\xef\xbb\xbf{"a": 1}')
-    assert read_json(tmp_path / "x") == {"a": 1}
+    assert read_json_object(tmp_path / "x") == {"a": 1}
     (tmp_path / "x").write_bytes(b"\xef\xbb\xbfa = 1\r\n")
     assert read_toml(tmp_path / "x") == {"a": 1}
 
@@ -244,7 +245,7 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 def test_a_key_that_stands_twice_in_json_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(text)
     with refused(str(tmp_path / "x"), "'a' stands twice", "keep one"):
-        read_json(tmp_path / "x")
+        read_json_object(tmp_path / "x")
 
 
 def test_a_key_that_stands_twice_in_toml_is_refused(tmp_path: Path) -> None:
@@ -257,24 +258,24 @@ def test_a_key_that_stands_twice_in_toml_is_refused(tmp_path: Path) -> None:
 def test_json_that_is_no_object_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(text)
     with refused(str(tmp_path / "x"), "expected a JSON object"):
-        read_json(tmp_path / "x")
+        read_json_object(tmp_path / "x")
 
 
 def test_a_list_is_read_where_a_list_may_stand(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("[1, 2]")
-    assert read_json_value(tmp_path / "x") == [1, 2]
+    assert read_json(tmp_path / "x") == [1, 2]
 
 
 def test_a_file_larger_than_any_configuration_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"a": "' + "x" * 1000 + '"}')
     with refused(str(tmp_path / "x"), "more than 500 bytes"):
-        read_json(tmp_path / "x", limit=500)
+        read_json_object(tmp_path / "x", limit=500)
 
 
 def test_a_number_of_five_thousand_digits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"a": ' + "9" * 5000 + "}")
     with refused(str(tmp_path / "x")):
-        read_json(tmp_path / "x")
+        read_json_object(tmp_path / "x")
 
 
 # There and back

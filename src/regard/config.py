@@ -22,9 +22,6 @@ from regard.errors import UserError
 
 C = TypeVar("C")
 
-MAX_JSON_BYTES = 64 * 2**20
-"Larger files are not configurations; tokenizers read theirs elsewhere."
-
 
 def build(cls: type[C], data: Mapping[str, Any], where: str = "") -> C:
     """Make a `cls` (a frozen dataclass) out of plain data; `where` is the path shown in errors."""
@@ -156,38 +153,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: {error}", "expected a readable TOML file in UTF-8") from error
-
-
-def read_json(path: Path, *, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
-    """A JSON object from a file that may be hostile: size bounded, no duplicate key, no deep nesting."""
-    data = read_json_value(path, limit=limit)
-    if not isinstance(data, dict):
-        raise UserError(f"{path} holds a {type(data).__name__}", "expected a JSON object")
-    return data
-
-
-def read_json_value(path: Path, *, limit: int = MAX_JSON_BYTES) -> Any:
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device has no end
-            raise UserError("this is not a file", "expected a file that can be read to its end")
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
-        if len(data) > limit:
-            raise UserError(f"this has more than {limit:,} bytes", "no file of this kind is so large")
-        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_no_duplicates)
-    except UserError as error:
-        raise UserError(f"{path}: {error.message}", error.hint) from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: {error}", "expected a readable JSON file in UTF-8") from error
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise UserError(f"the key '{twice}' stands twice", "keep one of them")
-    return result
 
 
 def to_dict(config: Any) -> dict[str, Any]:

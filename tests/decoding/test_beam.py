@@ -82,6 +82,29 @@ def test_stopping_early_loses_nothing(penalty: float, n_best: int) -> None:
         ]
 
 
+def test_a_longer_text_that_becomes_better_late_is_waited_for() -> None:
+    """The end has the probability 0.6 at once; whoever goes on is sure of every further word."""
+    go, end, sure = 1, END, 40.0
+
+    def step(ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
+        first = torch.tensor([0.6, 0.2, 0.1, 0.1]).log()
+        later = torch.tensor([-sure, sure, -sure, -sure])
+        return torch.where((ids == 3), first, later)
+
+    options: Any = {"beams": 2, "limit": 10, "end_ids": [end]}
+    state = Retold(None, torch.zeros(1, 1), torch.ones(1, 1).bool())
+    best = beam_search(step, state, torch.tensor([3]), **options)[0][0]
+    assert best.ids == (go,) * 10
+    assert best.score == pytest.approx(math.log(0.2) / 10, abs=1e-5)
+    hasty = beam_search(step, state, torch.tensor([3]), exact=False, **options)[0][0]
+    assert hasty.ids == (end,)
+
+
+def test_empty_places_in_the_beam_are_no_hypotheses() -> None:
+    (found,) = search(writer("gru dot", 1), limit=1, n_best=50, prefix=[[4]])
+    assert [each.ids for each in found] == [(4,)]
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_remembering_and_computing_again_find_the_same(name: str) -> None:
     w = writer(name, 6)

@@ -146,7 +146,7 @@ def test_c6_an_unknown_character_without_unknown_token_is_no_crash(make: Maker) 
         (b"{}", "not a tokenizer.json"),
         (b'{"model": {"type": "BPE"', "not valid JSON"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"model": {"a": 1, "a": 2}}', "'a' appears twice"),
+        (b'{"model": {"a": 1, "a": 2}}', "'a' stands twice"),
         (b'{"model": NaN}', "NaN is not JSON"),
         (b'{"model": ' + b"9" * 5000 + b"}", "not valid JSON"),
         (b"\xff\xfe{}", "not UTF-8"),
@@ -177,7 +177,7 @@ def test_c4_a_directory_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_c4_a_file_beyond_its_limit_is_refused(make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("regard.text.tokenizer_json.MAX_VOCABULARY", 100)
-    refused(make, "larger than")
+    refused(make, "more than")
 
 
 @settings(max_examples=100)
@@ -268,8 +268,8 @@ def test_c10_code_that_a_file_names_is_not_run(make: Maker) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "match"),
     [
-        ("tokenizer_config__json", [], "expected an object"),
-        ("tokenizer_config__json", b'{"a": 1, "a": 2}', "appears twice"),
+        ("tokenizer_config__json", [], "expected a JSON object"),
+        ("tokenizer_config__json", b'{"a": 1, "a": 2}', "stands twice"),
         ("tokenizer_config__json", {"pad_token": 7}, "expected a token"),
         ("tokenizer_config__json", {"pad_token": {"content": ""}}, "expected a token"),
         ("tokenizer_config__json", {"added_tokens_decoder": []}, None),

@@ -32,6 +32,7 @@ VERBS = {
     "translate": Verb("use", "regard.cli.translate", "Translate sentences, files and pipes."),
     "generate": Verb("use", "regard.cli.generate", "Continue a text or answer a question."),
     "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors."),
+    "tokenize": Verb("use", "regard.cli.tokenizing", "Split texts into tokens and show how, or learn to."),
     "train": Verb("train", "regard.cli.train", "Train a model from a recipe or a TOML file."),
     "resume": Verb("train", "regard.cli.resume", "Go on with a run as if it had never stopped."),
     "evaluate": Verb("train", "regard.cli.evaluate", "Score a model on sentences it has not seen."),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from regard.errors import UserError
-from regard.text.files import parse_json
+from regard.files import parse_json
 
 Row = tuple[str, ...]
 Numbered = Iterator[tuple[int, Row]]

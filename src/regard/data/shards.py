@@ -21,11 +21,11 @@ from typing import IO, Literal
 
 import numpy as np
 
-from regard.config import build, read_json, require
+from regard.config import build, require
 from regard.data.corpus import Row, Source, files_of, kind_of, read_rows
 from regard.data.mapped import take
 from regard.errors import UserError
-from regard.text.files import write_json
+from regard.files import read_json_object, write_json
 from regard.text.tokenizer import Tokenizer
 
 VERSION = 1
@@ -66,7 +66,7 @@ class Shards:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        meta = build(Meta, read_json(folder / "meta.json"), str(folder / "meta.json"))
+        meta = build(Meta, read_json_object(folder / "meta.json"), str(folder / "meta.json"))
         require(meta.version == VERSION, f"{folder} is of version {meta.version}", "delete it; it is made again")
         self.fingerprint, self.stats, self._vocab_sizes = meta.fingerprint, meta.stats, meta.vocab_sizes
         self._ids = self._open("ids.bin", meta.dtype, sum(meta.stats.tokens))

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.config import read_json, read_json_value
 from regard.errors import UserError
+from regard.files import read_json, read_json_object
 from regard.inspection.summary import Summary, summarise
 from regard.models.bert import Bert
 from regard.text.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ def read_pooling(directory: Path) -> Pooling:
 
 
 def _modules(path: Path) -> list[tuple[str, str]]:
-    modules = read_json_value(path)
+    modules = read_json(path)
     try:
         rows = [(str(module["type"]), str(module["path"])) for module in modules]
     except (TypeError, KeyError) as error:
@@ -68,7 +68,7 @@ def _modules(path: Path) -> list[tuple[str, str]]:
 
 
 def _optional(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.exists() else {}
+    return read_json_object(path) if path.exists() else {}
 
 
 class Embedder:

@@ -11,9 +11,9 @@ from pathlib import Path
 import tokenizers
 
 from regard.errors import UserError
+from regard.files import MAX_VOCABULARY, read_bytes
 from regard.text import template
 from regard.text.bytelevel import read_vocabulary
-from regard.text.files import MAX_VOCABULARY, read_bytes
 from regard.text.sentencepiece_core import core_of
 from regard.text.sentencepiece_file import parse_sentencepiece
 from regard.text.settings import Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import UserError
-from regard.text.files import MAX_VOCABULARY, read_bytes
+from regard.files import MAX_VOCABULARY, read_bytes
 
 
 class Kind(IntEnum):

@@ -13,7 +13,7 @@ from typing import Any
 import tokenizers
 
 from regard.errors import UserError
-from regard.text.files import MIB, read_json_object, read_text
+from regard.files import MIB, read_json_object, read_text
 from regard.text.guard import guarded
 from regard.text.tokenizer import ROLES
 

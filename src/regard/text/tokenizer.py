@@ -11,7 +11,7 @@ from pathlib import Path
 import tokenizers
 
 from regard.errors import UserError
-from regard.text.files import write_bytes, write_json
+from regard.files import write_bytes, write_json
 from regard.text.guard import guarded
 
 ROLES = ("pad", "bos", "eos", "unk", "mask", "cls", "sep")

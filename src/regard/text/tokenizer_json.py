@@ -11,8 +11,8 @@ from typing import Any
 import tokenizers
 
 from regard.errors import UserError
+from regard.files import MAX_VOCABULARY, parse_json, read_text
 from regard.text.bytelevel import checked_vocabulary
-from regard.text.files import MAX_VOCABULARY, parse_json, read_text
 from regard.text.guard import guarded
 from regard.text.settings import MAX_ADDED, Settings, add_tokens
 from regard.text.tokenizer import Tokenizer

@@ -9,16 +9,19 @@ import copy
 import json
 import random
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from threading import Event
+from typing import Any, Literal
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers.normalizers import Normalizer
 
 from regard.errors import UserError
 from regard.text import template
-from regard.text.explain import definition
+from regard.text.explain import BYTES
 from regard.text.guard import guarded
 from regard.text.sentencepiece_core import SPACE, decoder
 from regard.text.settings import Added
@@ -33,7 +36,6 @@ SPECIAL: dict[Purpose, dict[str, str]] = {
     "causal": {"eos": "<|endoftext|>", "bos": "<|endoftext|>", "unk": "<|endoftext|>"},
 }
 "Special tokens in the order of their ids; but <pad>, with which a translation starts, is the last id of all."
-BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 # Letters or digits or other signs, with the space before them: no piece mixes these, so none is
 # spelt like a special token or like the name of a byte.
@@ -41,6 +43,12 @@ _WORDS = pre_tokenizers.Split(
     Regex(rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^{SPACE}\p{{L}}\p{{M}}\p{{N}}]+|{SPACE}"), "isolated"
 )
 _CHARS = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+_LEARNERS: dict[Kind, tuple[Any, Any]] = {
+    "unigram": (models.Unigram, trainers.UnigramTrainer),
+    "word": (models.WordLevel, trainers.WordLevelTrainer),
+    "char": (models.WordLevel, trainers.WordLevelTrainer),
+}  # all others by byte pair encoding
+_Scores = dict[str, float]  # piece to score, which counts only in a unigram model
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ def train(texts: Iterable[str], config: TokenizerConfig, *, purpose: Purpose) ->
     spells = config.byte_fallback and config.kind in ("bpe", "unigram", "char")
     first = [*dict.fromkeys(special.values()), *(BYTES if spells else ())]
     last = [first.pop(first.index("<pad>"))] if purpose == "translation" else []
-    pieces, merges = _learn(texts, config, room=config.vocab_size - len(first) - len(last))
+    pieces, merges = _learn(texts, config, config.vocab_size - len(first) - len(last))
     scores = dict.fromkeys(first, 0.0) | pieces | dict.fromkeys(last, 0.0)
     ids = {token: id for id, token in enumerate(scores)}
     with guarded("building the tokenizer"):
@@ -116,42 +124,45 @@ def _pipeline(config: TokenizerConfig) -> tokenizers.Tokenizer:
     return core
 
 
-def _learn(
-    texts: Iterable[str], config: TokenizerConfig, *, room: int
-) -> tuple[dict[str, float], list[tuple[str, str]]]:
-    """At most `room` pieces, in the order of their ids, with their scores in a unigram model; and the merges."""
+def _learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> tuple[_Scores, list[tuple[str, str]]]:
+    """At most `room` pieces in the order of their ids, and the merges."""
     _check_room(1, config, room)
-    core, least, kind = _pipeline(config), config.min_frequency, config.kind
-    trainer: trainers.Trainer
-    if kind == "unigram":  # asked for the letters alone, it may never end
-        core.model, trainer = models.Unigram(), trainers.UnigramTrainer(vocab_size=room + 1, show_progress=False)
-    elif kind in ("word", "char"):
-        core.model = models.WordLevel()
-        trainer = trainers.WordLevelTrainer(vocab_size=room, min_frequency=least, show_progress=False)
+    core, kind = _pipeline(config), config.kind
+    model, trainer = _LEARNERS.get(kind, (models.BPE, trainers.BpeTrainer))
+    core.model = model()
+    learner = trainer(vocab_size=room, show_progress=False)
+    if kind == "unigram":
+        learner.vocab_size = room + 1  # asked for the letters alone, it may never end
     else:
-        alphabet = pre_tokenizers.ByteLevel.alphabet() if kind == "byte-bpe" else []
-        trainer = trainers.BpeTrainer(
-            vocab_size=room, min_frequency=least, initial_alphabet=alphabet, show_progress=False
-        )
+        learner.min_frequency = config.min_frequency
+    if kind == "byte-bpe":
+        learner.initial_alphabet = pre_tokenizers.ByteLevel.alphabet()
     if kind == "wordpiece":  # ▁ tells the first piece of a word from the others
         begin = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
         core.pre_tokenizer = pre_tokenizers.Sequence([core.pre_tokenizer, begin])
-    with guarded("learning the vocabulary"):
-        core.train_from_iterator(_watched(texts, config, core.normalizer, room), trainer)
-    model = json.loads(core.to_str())["model"]
-    scores = _rounded(dict(model["vocab"])) if kind == "unigram" else dict.fromkeys(model["vocab"], 0.0)
-    pieces = _marked(scores) if kind == "wordpiece" else scores
+    stop = Event()
+    watched = _watched(texts, config, core.normalizer, room, stop)
+    with guarded("learning the vocabulary"), ThreadPoolExecutor(1) as pool:
+        try:
+            pool.submit(core.train_from_iterator, watched, learner).result()
+        finally:
+            stop.set()  # Ctrl-C is heard by this thread alone
+    learnt = json.loads(core.to_str())["model"]
+    pieces = _rounded(dict(learnt["vocab"])) if kind == "unigram" else dict.fromkeys(learnt["vocab"], 0.0)
+    pieces = _marked(pieces) if kind == "wordpiece" else pieces
     _check_room(sum(len(piece.removeprefix("##")) == 1 for piece in pieces), config, room)
-    return dict(islice(pieces.items(), room)), [(left, right) for left, right in model.get("merges", [])]
+    return dict(islice(pieces.items(), room)), [(left, right) for left, right in learnt.get("merges", [])]
 
 
 def _watched(
-    texts: Iterable[str], config: TokenizerConfig, normaliser: normalizers.Normalizer, room: int
+    texts: Iterable[str], config: TokenizerConfig, normaliser: Normalizer, room: int, stop: Event
 ) -> Iterator[str]:
     """The texts; and their end, while the library waits, is the moment to refuse them."""
     letters: set[str] = set()
     empty = True
     for text in texts:
+        if stop.is_set():
+            raise UserError("stopped")
         empty = empty and not text
         if config.kind == "unigram":
             letters.update(normaliser.normalize_str(text))
@@ -169,14 +180,14 @@ def _check_room(needed: int, config: TokenizerConfig, room: int) -> None:
         )
 
 
-def _marked(pieces: dict[str, float]) -> dict[str, float]:
+def _marked(pieces: _Scores) -> _Scores:
     """▁he and llo as he and ##llo; each letter as both."""
     letters = [piece for piece in pieces if len(piece) == 1 and piece != SPACE]
     every = [*(SPACE + letter for letter in letters), *letters, *(piece for piece in pieces if len(piece) > 1)]
     return {piece[1:] if piece.startswith(SPACE) else f"##{piece}": 0.0 for piece in every}
 
 
-def _rounded(scores: dict[str, float]) -> dict[str, float]:
+def _rounded(scores: _Scores) -> _Scores:
     """Letters that the search nearly lost get the lowest score plus 0.0001, 0.0002, ... in any order: undone."""
     letters = [piece for piece in scores if len(piece) == 1]
     low = min(scores.values(), default=0.0)
@@ -188,16 +199,16 @@ def _rounded(scores: dict[str, float]) -> dict[str, float]:
 def with_dropout(tokenizer: Tokenizer, p: float, *, seed: int) -> Tokenizer:
     """A copy, for training only, that lacks a share `p` of the merges: words fall into rarer pieces. Ids stay.
 
-    The seed decides which merges, so that an interrupted run can be resumed exactly; take another one for each
-    batch. BPE dropout as published (Provilkov et al. 2020) draws anew for each word, and the library draws from a
-    source that cannot be seeded. A share of 0.03 here lengthens texts like 0.1 there (by about 14 %).
+    BPE dropout (Provilkov et al. 2020) draws for each word, in the library from a source that cannot be seeded. Here
+    the seed decides, so that a run can be resumed exactly; take another for each batch. 0.03 here lengthens
+    texts like 0.1 there, by about 14 %.
     """
-    data, draw = definition(tokenizer), random.Random(seed)
+    data, draw = json.loads(tokenizer._core.to_str()), random.Random(seed)
     if data["model"]["type"] != "BPE":
         raise UserError(f"dropout needs byte pair encoding, this is {data['model']['type']}", "set dropout to 0")
     merges = [merge for merge in data["model"]["merges"] if draw.random() >= p]
-    model = {**data["model"], "merges": merges, "ignore_merges": False}
+    data["model"] |= {"merges": merges, "ignore_merges": False}
     copied = copy.copy(tokenizer)
     with guarded("copying the tokenizer"):
-        copied._core = tokenizers.Tokenizer.from_str(json.dumps({**data, "model": model}))
+        copied._core = tokenizers.Tokenizer.from_str(json.dumps(data))
     return copied

@@ -6,8 +6,8 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from regard.errors import UserError
+from regard.files import MAX_VOCABULARY, read_text
 from regard.text import template
-from regard.text.files import MAX_VOCABULARY, read_text
 from regard.text.guard import guarded
 from regard.text.settings import Settings, add_tokens, check_class
 from regard.text.tokenizer import Tokenizer

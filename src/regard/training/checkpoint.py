@@ -20,8 +20,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from regard.config import read_json
 from regard.errors import FAILURE, UserError
+from regard.files import read_json_object
 
 FILES = ("model.safetensors", "optimizer.safetensors")
 
@@ -87,7 +87,7 @@ def latest(folder: Path) -> Path | None:
 def is_whole(path: Path) -> bool:
     if not (path / "manifest.json").is_file():
         return False
-    files = read_json(path / "manifest.json").get("files", {})
+    files = read_json_object(path / "manifest.json").get("files", {})
     return all((path / name).is_file() and _fingerprint(path / name) == files.get(name) for name in FILES)
 
 
@@ -102,7 +102,7 @@ def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> d
         state.setdefault(names.index(name), {})[kind] = tensor
     current = optimizer.state_dict()
     optimizer.load_state_dict({"state": state, "param_groups": current["param_groups"]})
-    return read_json(path / "manifest.json")
+    return read_json_object(path / "manifest.json")
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.config import read_json
 from regard.errors import USAGE, UserError
+from regard.files import read_json_object
 from regard.machine import is_alive
 
 
@@ -47,7 +47,7 @@ def _check_writable(folder: Path) -> None:
 
 def _refuse_living(path: Path) -> None:
     try:
-        owner = read_json(path)
+        owner = read_json_object(path)
     except UserError:
         return  # half-written by a process that was killed
     elsewhere = owner.get("host") != socket.gethostname()

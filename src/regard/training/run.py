@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
-from regard.config import build, read_json, read_toml, set_values, to_dict, to_toml
+from regard.config import build, read_toml, set_values, to_dict, to_toml
 from regard.data.corpus import read_rows
 from regard.data.report import report
 from regard.data.shards import Shards, prepare
 from regard.errors import UserError
+from regard.files import read_json_object
 from regard.models.base import Model, initialise
 from regard.models.registry import Family, find_preset
 from regard.text.load import load as load_tokenizer
@@ -185,7 +186,7 @@ def _restore(folder: Path, model: Model, optimizer: torch.optim.Optimizer, facts
     newest = checkpoint.latest(folder / "checkpoints")
     if newest is None:
         return Progress()
-    manifest = read_json(newest / "manifest.json")
+    manifest = read_json_object(newest / "manifest.json")
     changed = [*_differences(manifest["config"], facts["config"])]
     if manifest["data"] != facts["data"]:
         changed.append("the training data or the tokenizer")

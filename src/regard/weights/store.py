@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.config import read_json
 from regard.errors import UserError, pick
+from regard.files import read_json_object, write_json
 from regard.models.base import Model
-from regard.text.files import write_json
 from regard.weights.fit import assign, check, described_by
 from regard.weights.keymap import KeyMap, Source
 from regard.weights.layout import Layout, read_layouts
@@ -75,7 +74,7 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
 
 def read_layout(directory: Path) -> tuple[dict[str, Any], Layout]:
     path = directory / "config.json"
-    theirs = read_json(path)
+    theirs = read_json_object(path, finite=False)
     if theirs.get("auto_map"):
         raise UserError(
             f"{path} names code of its own (auto_map), which is never run",

@@ -18,9 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from regard.config import read_json
 from regard.errors import UserError
-from regard.text.files import parse_json, write_json
+from regard.files import parse_json, read_json_object, write_json
 from regard.weights.keymap import Source
 
 MAX_HEADER_BYTES, MAX_TENSORS = 16 * 2**20, 50_000
@@ -74,7 +73,7 @@ def refuse_pickle(source: Path) -> UserError:
 
 def read_index(path: Path) -> dict[str, str]:
     """Which shard holds which tensor. Shards stand beside the index, or in the hub's store where that links to."""
-    table = read_json(path).get("weight_map")
+    table = read_json_object(path).get("weight_map")
     if not isinstance(table, dict) or not table or not all(isinstance(name, str) for name in table.values()):
         raise UserError(f"{path}: weight_map is not a table of file names", "expected tensor names and their files")
     suffix, inside = Path(path.name.removesuffix(".index.json")).suffix, path.parent.resolve()

@@ -19,14 +19,16 @@ MAX_VOCABULARY = 256 * MIB
 def read_bytes(path: Path, limit: int) -> bytes:
     """The whole file, which must be a regular one of at most `limit` bytes."""
     try:
-        if not path.is_file():
-            raise UserError(f"{path} is not a file")
+        if path.exists() and not path.is_file():  # a pipe or a device has no end
+            raise UserError(f"{path} is not a file", "expected a file that can be read to its end")
         with path.open("rb") as file:
             data = file.read(limit + 1)  # never trust a size asked for before the reading
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}", "expected a readable file") from error
     if len(data) > limit:
-        raise UserError(f"{path} is larger than the {limit // MIB} MiB allowed for it", "is it the right file?")
+        raise UserError(
+            f"{path} has more than {limit:,} bytes", "no file of this kind is so large; is it the right one?"
+        )
     return data
 
 
@@ -35,33 +37,34 @@ def read_text(path: Path, limit: int) -> str:
     try:
         return read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text: byte {error.start}", "save it as UTF-8") from error
+        raise UserError(f"{path} is not UTF-8 text: byte {error.start}", "expected a readable file in UTF-8") from error
 
 
-def read_json(path: Path, limit: int = MAX_SETTINGS) -> Any:
+def read_json(path: Path, limit: int = MAX_SETTINGS, *, finite: bool = True) -> Any:
     """Parsed JSON; duplicate keys, NaN and endless nesting are refused rather than guessed at."""
-    return parse_json(read_text(path, limit), str(path))
+    return parse_json(read_text(path, limit), str(path), finite=finite)
 
 
-def read_json_object(path: Path, limit: int = MAX_SETTINGS) -> dict[str, Any]:
-    value = read_json(path, limit)
+def read_json_object(path: Path, limit: int = MAX_SETTINGS, *, finite: bool = True) -> dict[str, Any]:
+    value = read_json(path, limit, finite=finite)
     if not isinstance(value, dict):
-        raise UserError(f"{path} holds a JSON {type(value).__name__}, expected an object {{...}}")
+        raise UserError(f"{path} holds a {type(value).__name__}", "expected a JSON object {...}")
     return value
 
 
-def parse_json(text: str, name: str) -> Any:
-    """`name` stands for the text in error messages."""
+def parse_json(text: str, name: str, *, finite: bool = True) -> Any:
+    """`name` stands for the text in error messages. Without `finite`, NaN passes to whoever can name its key."""
 
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is not JSON")
 
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=refuse)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=refuse if finite else None)
     except RecursionError:
-        raise UserError(f"{name} is nested too deeply to be a real file") from None
+        raise UserError(f"{name} is nested too deeply to be real", "expected a readable JSON file") from None
     except ValueError as error:
-        raise UserError(f"{name} is not valid JSON: {error}", "it may be cut short; get it again") from error
+        hint = "keep one of them" if "twice" in str(error) else "expected a readable JSON file; it may be cut short"
+        raise UserError(f"{name} is not valid JSON: {error}", hint) from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -69,7 +72,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"key {twice!r} appears twice")
+        raise ValueError(f"the key {twice!r} stands twice")
     return found
 
 
