@@ -165,6 +165,12 @@ def test_the_line_budgets_are_kept(tmp_path: Path) -> None:
     assert "the package: 12300 lines, the limit is 12000" in list(house.check_budgets(root))
 
 
+def test_tables_have_a_limit_too(tmp_path: Path) -> None:
+    (tmp_path / "models" / "presets").mkdir(parents=True)
+    (tmp_path / "models" / "presets" / "all.toml").write_text("x = 1\n" * 1301)
+    assert list(house.check_budgets(tmp_path)) == ["models + weights: 1301 lines of tables, the limit is 1300"]
+
+
 def test_every_excuse_is_still_needed() -> None:
     excused = {**house.LONG_FILES, **house.POSIX_FILES}
     assert [name for name in excused if not (ROOT / name).is_file()] == []

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
@@ -96,6 +96,7 @@ def test_rare_words_and_characters_get_no_id() -> None:
 @given(text=st.text())
 def test_any_text_comes_back_exactly(learn: Learn, kind: Kind, text: str) -> None:
     tokenizer = learn(kind, normalise="none")
+    assume(not any(token in text for token in tokenizer.special.values()))
     text = text.replace("▁", "_")  # read as a space by the kinds that write spaces so
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
 
@@ -131,7 +132,8 @@ def test_offsets_point_at_the_letters_of_the_token(learn: Learn, kind: Kind, tex
     tokenizer = learn(kind, normalise="none")
     found = tokenizer.encode(text, special=False)
     for token, (start, end) in zip(found.tokens, found.offsets, strict=True):
-        if not token.startswith("<"):  # unknown, or one byte of a letter
+        # Not what is unknown or a byte of a letter; nor the ▁ in front of all, which shares the first letter's place.
+        if not token.startswith("<") and (start, token) != (0, "▁"):
             assert token.replace("▁", " ").strip(" ") == text[start:end].strip(" ")
     assert {place for start, end in found.offsets for place in range(start, end)} == set(range(len(text)))
 
@@ -264,10 +266,10 @@ def test_a_panic_of_the_library_is_the_user_s_error() -> None:
 
 def test_ctrl_c_stops_the_reading_at_once() -> None:
     script = (
-        "import _thread, itertools\nfrom regard.text.train import *\n"
+        "import itertools, os, signal\nfrom regard.text.train import *\n"
         "def texts():\n"
         "    for number in itertools.count():\n"
-        "        if number == 1000: _thread.interrupt_main()\n"
+        "        if number == 1000: os.kill(os.getpid(), signal.SIGINT)\n"
         "        yield 'a line without an end'\n"
         "try: train(texts(), TokenizerConfig(), purpose='causal')\n"
         "except KeyboardInterrupt: print('stopped')\n"
