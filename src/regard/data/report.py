@@ -183,7 +183,7 @@ class _Hashes:
             run = every[start : start + RUN]
             end = len(run) if part + 1 == n_parts else np.searchsorted(run, high)
             found.append(np.array(run[np.searchsorted(run, low) : end]))
-        give_back(every)
+            give_back(every)
         return np.concatenate(found)
 
 

@@ -63,8 +63,9 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener]) -> 
     train = _shards(config, sources, config.data.train, tokenizer, folder / "data" / "train", listeners)
     model = _model(config, tokenizer)
     optimizer = _optimizer(config, model)
-    facts = {"config": _essence(config), "data": train.fingerprint, "torch": torch.__version__}
-    progress = _restore(folder, model, optimizer, facts)
+    facts: dict[str, Any] = {"config": _essence(config), "data": train.fingerprint, "torch": torch.__version__}
+    facts["threads"] = torch.get_num_threads()  # sums over another number of threads differ in the last bit
+    progress = _restore(folder, model, optimizer, facts, listeners)
     return Trainer(
         config=config,
         folder=folder,
@@ -182,7 +183,9 @@ def _essence(config: RunConfig) -> dict[str, Any]:
     return data
 
 
-def _restore(folder: Path, model: Model, optimizer: torch.optim.Optimizer, facts: dict[str, Any]) -> Progress:
+def _restore(
+    folder: Path, model: Model, optimizer: torch.optim.Optimizer, facts: dict[str, Any], listeners: Sequence[Listener]
+) -> Progress:
     newest = checkpoint.latest(folder / "checkpoints")
     if newest is None:
         return Progress()
@@ -195,6 +198,10 @@ def _restore(folder: Path, model: Model, optimizer: torch.optim.Optimizer, facts
             f"{folder} cannot go on, something changed since its last checkpoint: {', '.join(changed)}",
             "undo the change, or start a new run with another --out",
         )
+    for name in ("threads", "torch"):
+        if manifest.get(name) != facts[name]:
+            text = f"note: {name} was {manifest.get(name)} and is {facts[name]}; the result may differ in the last bits"
+            _tell(listeners, "stage", text=text)
     checkpoint.restore(newest, model, optimizer)
     return Progress.from_dict(manifest["progress"])
 

@@ -74,6 +74,12 @@ def _greedy_texts(model: Any, rows: list[list[int]], target: Tokenizer) -> list[
     limit = 2 * width + 10
     state = model.new_state(model.encode(src, valid), valid, limit + 1)
     first = torch.full((len(rows), 1), model.config.start_id)
-    written = list(greedy(model.step, state, first, limit=limit, end_ids=model.config.eos_ids))
+
+    def step(ids: torch.Tensor, state: Any, valid: torch.Tensor | None) -> torch.Tensor:
+        scores = model.step(ids, state, valid)
+        scores[:, model.config.pad_id] = -torch.inf  # padding is no word
+        return scores
+
+    written = list(greedy(step, state, first, limit=limit, end_ids=model.config.eos_ids))
     ids = torch.stack(written, dim=1).tolist()
     return [target.decode([token for token in row if token != DONE]) for row in ids]
