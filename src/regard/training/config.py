@@ -86,3 +86,9 @@ class RunConfig:
     "`preset` and any key of its configuration that is to differ."
     train: TrainConfig = field(default_factory=TrainConfig)
     valid: ValidConfig = field(default_factory=ValidConfig)
+
+    def __post_init__(self) -> None:
+        # sentences are tokenised once and kept on disk, so a split cannot change from step to step
+        require(
+            self.text.dropout == 0, f"text.dropout is {self.text.dropout}", "runs have no BPE dropout yet; leave it"
+        )
