@@ -224,7 +224,9 @@ def data_report(config: RunConfig) -> Any:
     sources = Sources(config)
     others = {name: getattr(config.data, name) for name in ("valid", "test")}
     return report(
-        sources.paths(config.data.train), {name: sources.paths(files) for name, files in others.items() if files}
+        sources.paths(config.data.train),
+        {name: sources.paths(files) for name, files in others.items() if files},
+        columns=config.data.columns or None,
     )
 
 
