@@ -57,7 +57,10 @@ def test_a_process_killed_while_it_saves_leaves_a_whole_file_and_nothing_that_co
         process = server.Process(target=fill_and_save, args=(source, target, values, started))
         process.start()
         assert started.wait(60)
-        time.sleep(chance.uniform(0.0, 0.5))
+        deadline = time.monotonic() + 20
+        while len(names_in(target)) <= 2 and process.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.001)  # until a saving is under way
+        time.sleep(chance.choice([0.0, 0.01, 0.05, 0.3]))
         process.kill()
         process.join()
         interrupted += len(names_in(target)) > 2
