@@ -6,17 +6,20 @@ from pathlib import Path
 import click
 
 from regard.cli.progress import Line
+from regard.errors import UserError
 
 EXAMPLES = """\b
 Examples:
-  regard evaluate --model runs/multi30k/model --data test.de test.en
+  regard evaluate --model runs/multi30k/model --data test.de --data test.en
   regard evaluate --model runs/multi30k/model --data test.tsv --beam 4 --json
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.option("--model", required=True, help="A directory or hf:owner/name.")
-@click.option("--data", type=click.Path(path_type=Path), multiple=True, required=True, help="One file, or two.")
+@click.option(
+    "--data", type=click.Path(path_type=Path), multiple=True, required=True, help="A file of pairs; or once a side."
+)
 @click.option("--beam", type=click.IntRange(1, 64), default=4, show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many sentences.")
 @click.option("--bootstrap", type=click.IntRange(min=0), default=1000, show_default=True, help="Interval.")
@@ -35,14 +38,18 @@ def command(
 
     translate, line = load_task(model, Translator), Line()
     pairs = list(islice(read_rows(list(data)), limit))
+    if not pairs or len(pairs[0]) != 2:
+        columns = len(pairs[0]) if pairs else 0
+        raise UserError(f"--data has {len(pairs)} rows of {columns} columns", "expected sources and references")
     texts = []
     for number, translation in enumerate(translate.many([pair[0] for pair in pairs], beam=beam), start=1):
         texts.append(translation.text)
         line.show(f"{number:,}/{len(pairs):,} sentences")
-    references = [pair[1] for pair in pairs]
-    scores = [metric(texts, references, bootstrap=bootstrap) for metric in (bleu, chrf)]
+    line.say(f"{len(pairs):,} sentences translated")
     if out:
         out.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    references = [pair[1] for pair in pairs]
+    scores = [metric(texts, references, bootstrap=bootstrap) for metric in (bleu, chrf)]
     if as_json:
         click.echo(json.dumps({"sentences": len(pairs), "beam": beam, "scores": [vars(score) for score in scores]}))
         return

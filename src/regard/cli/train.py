@@ -1,7 +1,9 @@
 """`regard train`: from sentence pairs to a translator, by one TOML file."""
 
+import shutil
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -33,11 +35,23 @@ def command(recipe: str, out: Path, assignments: tuple[str, ...]) -> None:
     """
     from regard.training.run import RUN_FILE, read_run, write_run
 
-    config = read_run(find_recipe(recipe), assignments)
+    config = with_absolute_paths(read_run(find_recipe(recipe), assignments))
     if (out / RUN_FILE).exists():
-        raise UserError(f"{out} holds a run already", f"go on with `regard resume {out}`", exit_code=USAGE)
+        if (out / "checkpoints").exists():
+            raise UserError(f"{out} holds a run already", f"go on with `regard resume {out}`", exit_code=USAGE)
+        for leftover in ("tokenizer", "data"):  # of a start that failed
+            shutil.rmtree(out / leftover, ignore_errors=True)
     write_run(config, out)
     run(config, out)
+
+
+def with_absolute_paths(config: "RunConfig") -> "RunConfig":
+    """So that the run goes on from any folder."""
+    files: dict[str, Any] = {name: getattr(config.data, name) for name in ("train", "valid", "test")}
+    found: dict[str, Any] = {
+        name: tuple(str(Path(path).expanduser().absolute()) for path in paths) for name, paths in files.items()
+    }
+    return replace(config, data=replace(config.data, **found))
 
 
 def find_recipe(name: str) -> Path:

@@ -37,6 +37,6 @@ def _score(
     result = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=max(bootstrap, 1))
     signature = str(metric.get_signature())
     if not bootstrap:
-        return Score(name, result.score, signature)
+        return Score(name, float(result.score), signature)
     middle, half = result._mean, result._ci  # sacrebleu keeps the interval here
-    return Score(name, result.score, signature, middle - half, middle + half)
+    return Score(name, float(result.score), signature, float(middle - half), float(middle + half))

@@ -10,7 +10,7 @@ from regard.layers.position import PositionKind, RopeScaling
 from regard.layers.residual import NormOrder
 
 MAX_LAYERS = 1_000
-"More is a mistake or an attack: the deepest published model has a tenth of it."
+"More is a mistake or an attack."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class StackConfig(BlockConfig):
     max_distance: int = 128
     "Relative positions: all distances beyond share one score."
     rope_theta: float = 10_000.0
-    "Rotary positions: the slowest wave turns once in about this many tokens."
+    "Rotary positions: the larger, the slower the slowest wave turns (once in about 2π times as many tokens)."
     rope_scaling: RopeScaling | None = None
     "Rotary positions: slower turning for longer texts."
     d_embed: int | None = None

@@ -1,6 +1,6 @@
 """The Transformer (Vaswani et al. 2017): an encoder reads, a decoder writes and looks back at what was read.
 
-BART, Marian and Pegasus are configurations of this wiring, and so is T5 (t5.py).
+BART, Marian, Pegasus and T5 are configurations of this wiring (presets/transformer.toml, presets/t5.toml).
 """
 
 from dataclasses import dataclass

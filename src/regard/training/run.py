@@ -116,6 +116,8 @@ def _model(config: RunConfig, tokenizer: Tokenizer) -> Model:
     settings |= {"vocab_size": tokenizer.vocab_size, "max_len": max(config.data.max_len, 8), **ids}
     torch.manual_seed(seed_of(config.seed, -1))
     model = family.build(build(family.config, settings, "model"))
+    if not hasattr(model, "encode"):
+        raise UserError(f"a {type(model).__name__} does not translate", "choose a preset with an encoder and a decoder")
     initialise(model, config.train.init)
     _keep_padding_zero(model, tokenizer.pad_id)
     return model
