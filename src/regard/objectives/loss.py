@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional
 
+IGNORED = -100
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -23,8 +25,12 @@ def cross_entropy(logits: Tensor, targets: Tensor, valid: Tensor | None, label_s
 
     With smoothing, a share of the probability is spread evenly over the vocabulary (Szegedy et al. 2016).
     """
-    if valid is not None:
-        logits, targets = logits[valid], targets[valid]  # (N, V), (N)
+    if valid is not None:  # ignored, not cut out: padding is rare, and a copy of the logits is not cheap
+        targets = targets.masked_fill(~valid, IGNORED)
     return functional.cross_entropy(
-        logits.flatten(0, -2).float(), targets.flatten(), label_smoothing=label_smoothing, reduction="sum"
+        logits.flatten(0, -2).float(),
+        targets.flatten(),
+        ignore_index=IGNORED,
+        label_smoothing=label_smoothing,
+        reduction="sum",
     )
