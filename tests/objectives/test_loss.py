@@ -1,11 +1,16 @@
 """Losses are sums over real targets, equal to the closed form."""
 
+from unittest.mock import patch
+
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from regard.objectives.loss import cross_entropy
+from regard.layers.head import Scores
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.objectives import loss as loss_module
+from regard.objectives.loss import chunked_cross_entropy, cross_entropy
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(2, 7), st.sampled_from([0.0, 0.1, 0.4]), st.integers(0, 99))
@@ -25,3 +30,38 @@ def test_no_real_target_is_zero_and_not_nan() -> None:
     loss.backward()
     assert loss == 0
     assert torch.isfinite(logits.grad).all()
+
+
+@given(
+    st.integers(1, 3), st.integers(1, 5), st.integers(2, 9), st.sampled_from([0.0, 0.1]), st.booleans(),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_pieces_give_the_loss_and_the_gradients_of_the_whole(
+    rows: int, length: int, words: int, smoothing: float, bias: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    targets, valid = torch.randint(0, words, (rows, length)), torch.rand(rows, length) < 0.7
+    found = []
+    parts = [torch.randn(rows, length, 4), torch.randn(words, 4), torch.randn(words)]
+    for twin in ("whole", "pieces"):
+        x, weight, b = (part.clone().requires_grad_() for part in parts)
+        scores = Scores(x, weight, b if bias else None)
+        with patch.object(loss_module, "CHUNK_NUMBERS", 1), patch.object(loss_module, "MIN_ROWS", 2):
+            if twin == "whole":
+                loss = cross_entropy(scores.dense(), targets, valid, smoothing)
+            else:
+                loss = chunked_cross_entropy(scores, targets, valid, smoothing)
+        (3 * loss).backward()
+        found.append((loss.detach(), x.grad, weight.grad, b.grad))
+    assert_close(*found, rtol=1e-5, atol=1e-5)
+
+
+def test_training_asks_for_pieces_and_reading_does_not() -> None:
+    model = Transformer(TransformerConfig(vocab_size=16, pad_id=15, start_id=15, d_model=8, d_ff=8, n_heads=2))
+    ids = torch.randint(0, 15, (2, 3))
+    scores = model(ids, ids).scores
+    assert isinstance(scores, Scores)
+    with torch.no_grad():
+        out = model(ids, ids)
+    assert isinstance(out.scores, torch.Tensor)
+    assert not out.logits.requires_grad

@@ -1,5 +1,6 @@
 """What sits on top of a stack: from vectors to words, classes, tags and answer spans."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -10,6 +11,18 @@ from regard.layers.feedforward import ACTIVATIONS, Activation
 from regard.layers.norm import make_norm
 
 PoolKind = Literal["first", "mean", "last"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Logits still to be computed: a training step goes through them in pieces and never holds them all."""
+
+    x: Tensor
+    weight: Tensor
+    bias: Tensor | None
+
+    def dense(self) -> Tensor:
+        return functional.linear(self.x, self.weight, self.bias)  # (..., V)
 
 
 class Unembed(nn.Module):
@@ -26,10 +39,12 @@ class Unembed(nn.Module):
         self.scale = scale
 
     def forward(self, x: Tensor, table: Tensor | None) -> Tensor:
+        return self.scores(x, table).dense()
+
+    def scores(self, x: Tensor, table: Tensor | None) -> Scores:
         weight = table if self.weight is None else self.weight
         assert weight is not None, "a tied output layer needs the table it shares"
-        x = x * self.scale if self.scale != 1.0 else x
-        return functional.linear(x, weight, self.bias)  # (..., V)
+        return Scores(x * self.scale if self.scale != 1.0 else x, weight, self.bias)
 
 
 class MaskedLmHead(nn.Module):

@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import UserError
+from regard.layers.dropout import Dropout
 from regard.layers.mask import positions_of
 
 CellKind = Literal["rnn", "lstm", "gru"]
@@ -69,7 +70,7 @@ class Recurrence(nn.Module):
         self.kind = kind
         self.directions = 2 if bidirectional else 1
         self.shape = (2 if kind == "lstm" else 1, n_layers, d_model)  # (P, L, D)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = NETS[kind](
             d_in,
             d_model // self.directions,

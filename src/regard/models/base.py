@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -11,19 +12,28 @@ from torch.overrides import TorchFunctionMode
 
 from regard.config import require
 from regard.layers.choices import StackConfig
+from regard.layers.head import Scores
 
 
 @dataclass
 class Output:
     """What a model returns; `logits` are those of its first head."""
 
-    logits: Tensor
+    scores: Tensor | Scores
     hidden: Tensor
     "(B, T, D) the last layer."
     pooled: Tensor | None = None
     "(B, D) one vector for the whole input, where the model makes one."
     heads: dict[str, Tensor] = field(default_factory=dict)
     "Logits by the name of the head, where there are several."
+
+    def __post_init__(self) -> None:
+        if isinstance(self.scores, Scores) and not torch.is_grad_enabled():  # only training can use the pieces
+            self.scores = self.scores.dense()
+
+    @cached_property
+    def logits(self) -> Tensor:
+        return self.scores.dense() if isinstance(self.scores, Scores) else self.scores
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.config import require
 from regard.layers.decoder import Decoder
 from regard.layers.feedforward import Activation
-from regard.layers.head import Unembed, pool
+from regard.layers.head import Scores, Unembed, pool
 from regard.layers.position import PositionKind
 from regard.layers.residual import NormOrder
 from regard.layers.state import KeyValueState
@@ -62,10 +62,10 @@ class Gpt(Model):
             return Output(self.classify(pooled), hidden, pooled)
         return Output(hidden if self.unembed is None else self._scores(hidden), hidden)
 
-    def _scores(self, hidden: Tensor) -> Tensor:
+    def _scores(self, hidden: Tensor) -> Scores:
         assert self.unembed is not None
         assert self.decoder.embed.token is not None
-        return self.unembed(hidden, self.decoder.embed.token.weight)
+        return self.unembed.scores(hidden, self.decoder.embed.token.weight)
 
     def new_state(self, batch: int, max_len: int) -> KeyValueState:
         return self.decoder.new_state(batch, max_len)
@@ -73,4 +73,4 @@ class Gpt(Model):
     def step(self, ids: Tensor, state: KeyValueState, valid: Tensor | None = None) -> Tensor:
         """Append ids (B, T) to the state; scores (B, V) of the token after each row's last real one."""
         hidden = self.decoder.advance(ids, state, valid)
-        return self._scores(pool(hidden, valid, "last"))
+        return self._scores(pool(hidden, valid, "last")).dense()

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from regard.config import require
 from regard.errors import UserError
 from regard.layers.choices import MAX_LAYERS
-from regard.layers.head import Unembed
+from regard.layers.dropout import Dropout
+from regard.layers.head import Scores, Unembed
 from regard.layers.recurrent import (
     AdditiveAttention,
     AttentionKind,
@@ -81,7 +82,7 @@ class Encoder(nn.Module):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.embed = nn.Embedding(config.vocab_size, config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         sizes = config.width, config.d_model, config.n_layers
         ways = {"bidirectional": config.bidirectional, "learnt_start": config.learnt_start}
         self.recurrence = Recurrence(config.cell, *sizes, dropout=config.dropout, **ways)
@@ -102,7 +103,7 @@ class Decoder(nn.Module):
         super().__init__()
         d_model, self.before = config.d_model, config.attention == "additive"
         self.embed = nn.Embedding(config.vocab_size, config.width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         sizes = config.width + d_model if self.before else config.width, d_model, config.n_layers
         self.recurrence = Recurrence(config.cell, *sizes, dropout=config.dropout, learnt_start=learnt_start)
         self.attention: AdditiveAttention | DotAttention | None = None
@@ -155,8 +156,8 @@ class Decoder(nn.Module):
     def _combine(self, context: Tensor, h: Tensor) -> Tensor:
         return h if self.attention is None else torch.tanh(self.combine(torch.cat([context, h], dim=-1)))
 
-    def scores(self, hidden: Tensor) -> Tensor:
-        return self.unembed(self.dropout(hidden), self.embed.weight)  # (..., V)
+    def scores(self, hidden: Tensor) -> Scores:
+        return self.unembed.scores(self.dropout(hidden), self.embed.weight)
 
     def step(self, ids: Tensor, state: RecurrentState, valid: Tensor | None = None) -> Tensor:
         """Append ids (B, T) to the state; scores (B, V) of the token after each row's last real one."""
@@ -168,7 +169,7 @@ class Decoder(nn.Module):
             state.append(carry, real)
             new = self._combine(context, _top(carry))[:, 0]  # (B, D)
             out = new if real is None else torch.where(real[:, None], new, out)
-        return self.scores(out)
+        return self.scores(out).dense()
 
 
 def _top(carry: Tensor) -> Tensor:
@@ -252,7 +253,7 @@ class RecurrentClassifier(Model):
         super().__init__()
         self.config = config
         self.encoder = Encoder(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.classify = nn.Linear(config.d_model, len(config.labels))
 
     def forward(self, ids: Tensor, valid: Tensor | None = None) -> Output:

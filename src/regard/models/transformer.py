@@ -100,7 +100,7 @@ class Transformer(Model):
         """Ids `src` (B, S) and `tgt` (B, T), the latter starting with `start_id`; logits (B, T, V)."""
         memory = self.encode(src, src_valid)
         hidden = self.decoder(tgt, tgt_valid, memory=memory, memory_valid=src_valid, table=self.target_table)
-        return Output(self.unembed(hidden, self.target_table), hidden)
+        return Output(self.unembed.scores(hidden, self.target_table), hidden)
 
     def encode(self, src: Tensor, valid: Tensor | None = None) -> Tensor:
         return self.encoder(src, valid)  # (B, S, D)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from regard.data.pairs import TextBatch
 from regard.models.base import Model
-from regard.objectives.loss import Loss, cross_entropy
+from regard.objectives.loss import Loss, word_loss
 
 
 @dataclass(frozen=True)
@@ -12,5 +12,5 @@ class Causal:
     label_smoothing: float = 0.0
 
     def __call__(self, model: Model, batch: TextBatch) -> Loss:
-        logits = model(batch.ids_in).logits  # (B, T, V); padded on the right, where no real token may look
-        return Loss(cross_entropy(logits, batch.ids_out, batch.valid, self.label_smoothing), batch.n_targets)
+        scores = model(batch.ids_in).scores  # (B, T, V); padded on the right, where no real token may look
+        return Loss(word_loss(scores, batch.ids_out, batch.valid, self.label_smoothing), batch.n_targets)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.data.pairs import PairBatch
 from regard.models.base import Model
-from regard.objectives.loss import Loss, cross_entropy
+from regard.objectives.loss import Loss, word_loss
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Seq2Seq:
         if self.teacher_forcing < 1.0 and model.training:
             shown = self.mix(model, batch)
         # targets are padded on the right, where no real token may look: the decoder needs no mask for it
-        logits = model(batch.src, shown, batch.src_valid).logits  # (B, T, V)
-        return Loss(cross_entropy(logits, batch.tgt_out, batch.tgt_valid, self.label_smoothing), batch.n_targets)
+        scores = model(batch.src, shown, batch.src_valid).scores  # (B, T, V)
+        return Loss(word_loss(scores, batch.tgt_out, batch.tgt_valid, self.label_smoothing), batch.n_targets)
 
     @torch.no_grad()
     def mix(self, model: Model, batch: PairBatch) -> Tensor:
