@@ -96,3 +96,17 @@ def write_bytes(path: Path, data: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if path.is_dir():
+        with contextlib.suppress(OSError):  # Windows opens no folder, and some file systems cannot do this
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        return
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())

@@ -150,9 +150,16 @@ def test_an_older_vocabulary_is_not_replaced(directory: Path, capsys: pytest.Cap
         (["--out", "x", "text"], 2, "--train and --out belong together"),
         (["--model", "x", "--tokenizer", "y", "text"], 2, "--model and --tokenizer exclude each other"),
         (["--kind", "bp", "text"], 2, "'bp' is not one of"),
+        (["--kind", "bpe", "text"], 2, "--kind is for --train"),
+        (["--vocab-size", "8000", "text"], 2, "--vocab-size is for --train"),
+        (["--purpose", "causal", "text"], 2, "--purpose is for --train"),
+        (["--train", "x.txt", "--out", "new", "--explain"], 2, "--explain does not go with --train"),
+        (["--train", "x.txt", "--out", "new", "--model", "x"], 2, "--model does not go with --train"),
+        (["--train", "x.txt", "--out", "new", "--tokenizer", "x"], 2, "--tokenizer does not go with --train"),
+        (["--train", "x.txt", "--out", "new", "--json"], 2, "--json does not go with --train"),
         (["--train", "no-such.txt", "--out", "new"], 3, "no-such.txt is not a file"),
         (["--tokenizer", "no-such.json", "text"], 3, "no-such.json"),
-        (["--model", "no-such-model", "text"], 3, "there is no model at no-such-model"),
+        (["--model", "no-such-model", "text"], 3, "there is no model at"),
     ],
 )
 def test_mistakes_are_named(

@@ -58,7 +58,7 @@ def test_deep_nesting_is_refused_at_any_depth(config: Path, depth: int) -> None:
 
 def test_a_missing_file_is_named(config: Path) -> None:
     config.unlink()
-    with refused(config, "No such file"):
+    with refused(f"there is no model in {config.parent} (no config.json)", "give the model's directory"):
         load_model(config.parent)
 
 
@@ -265,9 +265,10 @@ def test_a_rotation_without_a_base_is_refused(any_config: Path, place: str) -> N
         ({"model_type": "vit", "image_size": 10**9}, ["image"]),
         ({"model_type": "vit", "patch_size": 0}, ["patches of 0"]),
         ({"model_type": "vit", "patch_size": 300}, ["patches of 300"]),
-        ({"model_type": "vit", "num_channels": -1}, []),
-        ({"model_type": "vit", "num_channels": 10**30}, []),
-        ({"model_type": "vit", "num_channels": 0}, []),
+        ({"model_type": "vit", "num_channels": -1}, ["channels is -1", "num_channels"]),
+        ({"model_type": "vit", "num_channels": 10**9}, ["channels is 1000000000", "num_channels"]),
+        ({"model_type": "vit", "num_channels": 10**30}, ["channels is", "num_channels"]),
+        ({"model_type": "vit", "num_channels": 0}, ["channels is 0", "num_channels"]),
         ({"model_type": "deit", "qkv_bias": "x"}, ["qkv_bias"]),
     ],
     ids=str,

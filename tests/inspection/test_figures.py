@@ -63,7 +63,10 @@ def test_the_svg_has_every_number_and_survives_any_word() -> None:
     assert sum("rotate" in text.attrib.get("transform", "") for text in root.findall(f"{SVG}text")) == 2
     style = root.find(f"{SVG}style")
     assert style is not None
-    assert "prefers-color-scheme: dark" in (style.text or "")
+    light, dark = (style.text or "").split("@media (prefers-color-scheme: dark)")
+    assert all("background: #" in each for each in (light, dark))  # never light text on a page that stays white
+    assert root.attrib["class"] == "alignment"
+    assert all(rule.startswith(".alignment") for rule in light.strip().splitlines())  # on a page it styles itself alone
 
 
 def test_everything_stays_inside_the_svg() -> None:
@@ -72,6 +75,40 @@ def test_everything_stays_inside_the_svg() -> None:
     for square in root.findall(f"{SVG}rect"):
         assert float(square.attrib["x"]) + float(square.attrib["width"]) <= width
         assert float(square.attrib["y"]) + float(square.attrib["height"]) <= height
+
+
+def test_a_long_word_is_cut_and_whole_under_the_pointer() -> None:
+    word = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerk"
+    root = xml.fromstring(alignment_svg(Alignment((word, "a"), (word, "b"), torch.ones(2, 2) / 2)))
+    long = [text for text in root.findall(f"{SVG}text") if text.text and text.text.startswith("Donau")]
+    assert [text.text for text in long] == ["Donaudampfschifffahrtse…"] * 2
+    assert [text.findtext(f"{SVG}title") for text in long] == [word] * 2
+    assert float(root.attrib["width"]) < 260
+    assert [text.find(f"{SVG}title") for text in root.findall(f"{SVG}text") if text.text in ("a", "b")] == [None] * 2
+
+
+@pytest.mark.parametrize(
+    ("word", "pixels"),
+    # As Chromium drew them at 12px with DejaVu, Noto and WenQuanYi.
+    [
+        ("பல்கலைக்கழகங்கள்", 133),
+        ("တက္ကသိုလ်များ", 74),
+        ("😀😀👩‍👩‍👧‍👦🇵🇹❤️", 74),
+        ("コンピューターサイエンス", 144),
+        ("Достопримечательность", 152),
+    ],
+)
+def test_words_of_every_script_have_room(word: str, pixels: int) -> None:
+    root = xml.fromstring(alignment_svg(Alignment((word,), ("a",), torch.ones(1, 1))))
+    label = root.findall(f"{SVG}text")[1]
+    assert float(label.attrib["x"]) - pixels >= 0
+
+
+def test_a_wide_word_is_cut_by_its_cells_on_a_terminal() -> None:
+    rows = alignment_text(Alignment(("机" * 30,), ("a",), torch.ones(1, 1))).split("\n")
+    assert rows[1].startswith("机" * 7 + "…")
+    assert rows[1].endswith("█")
+    assert cell_len(rows[1]) == cell_len(rows[0])
 
 
 def node(id: int, parent: int | None, token: int | None, step: int, score: float = -1.0, **end: object) -> Node:
@@ -85,15 +122,15 @@ def test_a_tree_is_a_line_a_branch() -> None:
             node(1, 0, 1, 1, -0.1),
             node(2, 0, 2, 1, -0.4, reason="pruned", rank=3),
             node(3, 1, 3, 2, -0.2),
-            node(4, 3, 4, 3, -0.3, reason="chosen"),
-            node(5, 3, 5, 3, -0.9, reason="limit"),
+            node(4, 3, 4, 3, -0.3, reason="chosen", rank=1),
+            node(5, 3, 5, 3, -0.9, reason="limit", rank=2),
         )
     )
     assert tree_text(tree, lambda id: "?abcde"[id]).split("\n") == [
         "(start)",
         "├─ a c  -0.200",
-        "│  ├─ d  -0.300  chosen",
-        "│  └─ e  -0.900  limit",
+        "│  ├─ d  -0.300  chosen: best of 2 finished",
+        "│  └─ e  -0.900  cut at 3 tokens, the limit: rank 2 of 2",
         "└─ b  -0.400  pruned at rank 3",
     ]
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from regard.cli.main import cli
 from regard.inspection.families import choices_table
-from regard.inspection.summary import human, summarise
+from regard.inspection.summary import family_of, human, summarise
 from regard.models.registry import FAMILIES, build_preset
 
 
@@ -37,6 +37,34 @@ def test_gpt3_would_not_fit_here() -> None:
 def test_json_is_one_object_with_the_same_numbers() -> None:
     result = CliRunner().invoke(cli, ["summary", "bert-base", "--json"])
     assert json.loads(result.output)["n_parameters"] == build_preset("bert-base", device="meta").n_parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "has", "has_not"),
+    [
+        ("gpt2", {"max_len", "tie", "bos_id"}, {"n_buckets", "max_distance", "rope_theta", "labels", "layout"}),
+        ("llama3.1-8b", {"rope_theta", "rope_scaling", "n_kv_heads"}, {"n_buckets", "max_distance", "tie"}),
+        ("t5-small", {"n_buckets", "max_distance", "tie", "pad_id", "start_id"}, {"rope_theta"}),
+        ("minilm-l6", {"n_segments", "pad_id"}, {"pooled_heads_dropout", "tie", "heads", "rope_theta"}),
+        ("vit-base", {"channels", "labels"}, {"max_len", "rope_theta", "n_buckets", "vocab_size"}),
+        ("recurrent-gru-lm", {"cell", "tie"}, {"attention", "labels", "bidirectional"}),
+        ("recurrent-gru-dot", {"attention", "bidirectional"}, set()),
+    ],
+)
+def test_only_choices_that_matter_are_shown(name: str, has: set[str], has_not: set[str]) -> None:
+    choices = summarise(build_preset(name, device="meta")).choices.keys()
+    assert has <= choices
+    assert not has_not & choices
+
+
+def test_the_positions_of_patches_are_learned() -> None:
+    assert summarise(build_preset("vit-base", device="meta")).choices["position"] == "learned"
+
+
+def test_a_summary_names_the_family_that_the_preset_is_listed_under() -> None:
+    for name, family in FAMILIES.items():
+        for preset, config in family.presets.items():
+            assert (family_of(config.layout), preset) == (name, preset)
 
 
 @pytest.mark.parametrize(

@@ -313,5 +313,5 @@ class TestState:
         state.open(2, torch.tensor([[True, True], [True, True], [True, False]]))
         long, _ = self.filled([6], max_len=8)
         short, _ = self.filled([1], max_len=5)
-        with pytest.raises(UserError, match="6 tokens does not fit"):
+        with pytest.raises(UserError, match="grows to 6 tokens"):
             short.insert(0, long)

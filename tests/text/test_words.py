@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from regard.text.load import load
 from regard.text.tokenizer import Tokenizer
+from regard.text.train import TokenizerConfig, train
 from regard.text.words import token_name, words_read, words_written
 
 TEXT = "The naïve café costs 12.50 euros, 😀 really."
@@ -37,3 +40,38 @@ def test_a_letter_of_several_tokens_is_named_once(gpt2_dir: Path) -> None:
     assert joined(*words_read(gpt2.encode(TEXT), TEXT)) == TEXT.split()
     assert joined(*words_written(gpt2.encode(TEXT).ids, gpt2)) == TEXT.split()
     assert token_name(10**6, gpt2) == "<1000000>"
+
+
+SPACED = ["a é b", "Ein 本 x", "a  b", " 本 本", "x ☃ ☃ y", "本"]
+
+
+@pytest.fixture(scope="module")
+def lone_spaces() -> Tokenizer:
+    """A vocabulary so small that a space is often a token of its own."""
+    return train(["ein haus", "ein x y b"] * 3, TokenizerConfig(vocab_size=290), purpose="translation")
+
+
+@pytest.mark.parametrize("text", SPACED)
+def test_a_lone_space_is_no_word_of_its_own(lone_spaces: Tokenizer, text: str) -> None:
+    encoding = lone_spaces.encode(text)
+    assert "▁" in encoding.tokens
+    assert joined(*words_read(encoding, text)) == [*text.split(), "</s>"]
+    assert joined(*words_written(encoding.ids, lone_spaces)) == [*text.split(), "</s>"]
+
+
+def test_spaces_that_nothing_follows_are_shown_as_their_tokens(lone_spaces: Tokenizer) -> None:
+    for text, words in {"b ": ["b", "▁"], "  ": ["▁▁▁"]}.items():
+        plain = lone_spaces.encode(text, special=False)
+        assert joined(*words_read(plain, text)) == words
+        assert joined(*words_written(plain.ids, lone_spaces)) == words
+        assert joined(*words_written(lone_spaces.encode(text).ids, lone_spaces)) == [*text.split(), "</s>"]
+
+
+def test_every_byte_of_a_letter_belongs_to_its_word(gpt2_dir: Path) -> None:
+    gpt2 = load(gpt2_dir)
+    text = "one 本 two"
+    ids = gpt2.encode(text).ids
+    written = words_written(ids, gpt2)
+    assert joined(*written) == text.split()
+    assert written.groups == words_read(gpt2.encode(text), text).groups
+    assert all(words_written(ids[:n], gpt2).names for n in range(1, len(ids)))  # half a letter is no trouble

@@ -15,7 +15,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from regard.config import build
 from regard.errors import UserError
 from regard.runlog import read_log
 from regard.training import loop
@@ -23,28 +22,13 @@ from regard.training.config import RunConfig
 from regard.training.folder import locked
 from regard.training.run import assemble, finish, read_run, write_run
 from regard.weights.store import load_model
-
-WORDS = {"rot": "red", "blau": "blue", "haus": "house", "hund": "dog", "und": "and", "ein": "a", "groß": "big"}
+from training.runs import tiny_run, write_pairs
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> RunConfig:
-    chance = random.Random(0)
-    for name, count in {"train": 300, "valid": 20}.items():
-        rows = [chance.choices(list(WORDS), k=chance.randint(1, 7)) for _ in range(count)]
-        (tmp_path / f"{name}.de").write_text("\n".join(" ".join(row) for row in rows) + "\n", encoding="utf-8")
-        (tmp_path / f"{name}.en").write_text("\n".join(" ".join(WORDS[w] for w in row) for row in rows) + "\n")
-    return build(
-        RunConfig,
-        {
-            "data": {key: [str(tmp_path / f"{key}.{side}") for side in ("de", "en")] for key in ("train", "valid")},
-            "text": {"vocab_size": 320},
-            "model": {"preset": "transformer-small", "d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1,
-                      "n_decoder_layers": 1, "dropout": 0.1},
-            "train": {"steps": 24, "batch_tokens": 300, "lr": 0.01, "warmup": 4, "average": 2, "accumulate": 2},
-            "valid": {"every": 8, "sentences": 10},
-        },
-    )  # fmt: skip
+    write_pairs(tmp_path)
+    return tiny_run(tmp_path)
 
 
 def train(config: RunConfig, folder: Path, *, stop_at: int | None = None) -> list[tuple[str, dict[str, Any]]]:

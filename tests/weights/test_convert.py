@@ -88,18 +88,66 @@ def test_a_size_that_is_none_is_refused(size: str, tmp_path: Path, capsys: pytes
 # What stands beside the weights
 
 
-def test_tokenizer_files_are_copied_as_they_are_and_nothing_else_is(tmp_path: Path) -> None:
+def test_small_files_beside_the_weights_are_carried_over_and_the_rest_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     save_tiny(old)
     copied = ["tokenizer.json", "tokenizer_config.json", "vocab.txt", "merges.txt", "spiece.model", "source.spm"]
     copied += ["chat_template.jinja", "generation_config.json", "preprocessor_config.json", "1_Pooling/config.json"]
-    (old / "1_Pooling").mkdir()
-    for name in [*copied, "evil.py", "notes.md", "optimizer.pt", "training_args.bin"]:
+    copied += ["README.md", "LICENSE", "config_sentence_transformers.json", "modules.json", "sentence_bert_config.json"]
+    copied += ["2_Dense/config.json", "2_Dense/model.safetensors"]
+    left = ["2_Dense/pytorch_model.bin", "evil.py", "notes.md", "onnx/model.onnx", "optimizer.pt", "training_args.bin"]
+    for name in ("1_Pooling", "2_Dense", "onnx"):
+        (old / name).mkdir()
+    for name in [*copied, *left]:
         (old / name).write_bytes(f"this is {name}\r\n".encode())
     assert convert(old, new) == 0
     found = {path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()}
     assert found == {"config.json", "model.safetensors", *copied}
     assert all((new / name).read_bytes() == (old / name).read_bytes() for name in copied)
+    *_, carried, rest = capsys.readouterr().err.splitlines()
+    assert carried == f"  carried over: {', '.join(sorted(copied))}"
+    assert rest == f"  not carried over: {', '.join(left).replace('onnx/model.onnx', 'onnx')}"
+
+
+def test_the_files_of_a_sharded_model_are_not_among_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_tiny(tmp_path / "old")
+    assert convert(tmp_path / "old", tmp_path / "shards", "--shard-size", "2KB") == 0
+    (tmp_path / "shards" / "other.safetensors").touch()
+    capsys.readouterr()
+    assert convert(tmp_path / "shards", tmp_path / "new") == 0
+    assert capsys.readouterr().err.splitlines()[1:] == ["  not carried over: other.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["README.md", "tokenizer.json", "1_Pooling/config.json", "1_Pooling"])
+def test_a_link_out_of_the_directory_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever publishes the result would publish the file that the link names."""
+    save_tiny(tmp_path / "old")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "config.json").write_text("my password")
+    link = tmp_path / "old" / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "secret" / ("" if name == "1_Pooling" else "config.json"))
+    shown = refused(capsys, tmp_path / "old", tmp_path / "new")
+    assert str(link) in shown
+    assert "out of the model's directory" in shown
+    assert names_in(tmp_path) == {"old", "secret"}
+
+
+def test_links_within_the_directory_and_to_the_hub_s_own_store_are_followed(tmp_path: Path) -> None:
+    old = tmp_path / "snapshots" / "main"
+    save_tiny(old)
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / "0123").write_text("a card")
+    (old / "README.md").symlink_to(Path("..", "..", "blobs", "0123"))
+    (old / "LICENSE").symlink_to("README.md")
+    assert convert(old, tmp_path / "new") == 0
+    for name in ("README.md", "LICENSE"):
+        assert (tmp_path / "new" / name).read_text() == "a card"
+        assert not (tmp_path / "new" / name).is_symlink()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
@@ -274,6 +322,7 @@ def test_a_converted_minilm_gives_the_same_sentence_vectors(minilm_dir: Path, tm
     theirs, ours = regard.load(minilm_dir), regard.load(tmp_path / "new")
     assert (ours(texts) == theirs(texts)).all()
     assert ours.pooling == theirs.pooling
+    assert (tmp_path / "new" / "README.md").read_bytes() == (minilm_dir / "README.md").read_bytes()
 
 
 @pytest.mark.slow

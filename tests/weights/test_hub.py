@@ -31,13 +31,13 @@ def downloads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str,
 
 @pytest.mark.parametrize(
     "name",
-    ["../../x", "..", "a/..", "../a", "a/../b", "", "/", "a", "a/", "/a", "a/b/c", "a b/c", "a/b c", "a/b\n", "\0/a",
+    ["../../x", "..", "a/..", "../a", "a/../b", "", "/", "gpt2", "a/", "/a", "a/b/c", "a b/c", "a/b c", "a/b\n", "\0/a",
      "a/b@", "a/b@../../x", "a/b@c d", "a/b@/etc", "a/b@c/../../../d", "http://evil/x", "a\\b", "hf:a/b", "é/ü",
      "a/.git", "x" * 10_000],
     ids=lambda name: repr(name)[:30],
 )  # fmt: skip
 def test_a_name_that_is_none_is_refused_without_asking(name: str, downloads: list[dict[str, Any]]) -> None:
-    with refused("is not a model on the hub", "hf:owner/name@revision"):
+    with refused("is not of the form hf:owner/name", "for example hf:openai-community/gpt2", "hf:owner/name@revision"):
         load_model(f"hf:{name}")
     assert not downloads
 

@@ -181,7 +181,7 @@ def test_a_configuration_without_architectures_gives_the_first_of_the_layout(tmp
 
 
 @pytest.mark.parametrize(
-    "source", ["/no/such/place", "x" * 5000, "a\0b", "~nobody-by-this-name/x", "-", "--help", "a\nb", "a b"]
+    "source", ["", "/no/such/place", "x" * 5000, "a\0b", "~nobody-by-this-name/x", "-", "--help", "a\nb", "a b"]
 )
 def test_a_source_that_is_nowhere_is_refused_with_what_may_be_given(source: str) -> None:
     with pytest.raises(UserError) as caught:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regard.cli.opening import find_model
 from regard.errors import BAD_INPUT, UserError
+from regard.files import MAX_VOCABULARY
 
 if TYPE_CHECKING:
     from regard.models.base import Model
@@ -29,8 +31,11 @@ Examples:
 BESIDE = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"]
 BESIDE += ["merges.txt", "vocab.txt", "*.model", "*.spm", "chat_template.jinja", "chat_template.json"]
 BESIDE += ["generation_config.json", "preprocessor_config.json", "modules.json", "[0-9]_*/*.json"]
-BESIDE += ["sentence_bert_config.json"]
-"What stands beside the weights and is copied as it is: the tokenizer, and how to generate, see and pool."
+BESIDE += ["[0-9]_*/*.safetensors", "sentence_*_config.json", "config_sentence_transformers.json"]
+BESIDE += ["README.md", "LICENSE*", "NOTICE*"]
+"What stands beside the weights and is copied as it is: the tokenizer, how to generate, see and pool, and the card."
+NAMES = 20
+"As many are shown."
 SECONDS, BYTES_A_SECOND = 120, 10 * 2**20
 "How long an honest pickle may take, on a slow disk too; only a hostile one takes longer."
 
@@ -56,8 +61,8 @@ def command(
 ) -> None:
     """Read the checkpoint SRC and write it as the directory DST.
 
-    SRC is a directory, a .gguf file or hf:owner/name. DST gets config.json, model.safetensors and
-    the tokenizer, as Hugging Face lays them out. It appears when it is whole, or not at all.
+    SRC is a directory, a .gguf file or hf:owner/name. DST gets config.json, model.safetensors, the tokenizer
+    and the card, as Hugging Face lays them out. It appears when it is whole, or not at all.
     """
     import torch
 
@@ -65,16 +70,20 @@ def command(
 
     dst = check_target(src, dst, overwrite)
     source = find_source(src, allow_pickle=allow_pickle)
+    beside = find_beside(source)
+    left = left_behind(source, beside)
     with staging(dst) as folder:
         weights = unpickle(source, folder / "unpickled") if is_pickled(source) else source
         model = load_model(weights, dtype=getattr(torch, dtype) if dtype else None)
         if check_finite:
             refuse_broken(src, model)
         save_model(model, folder / "new", shard_bytes=shard_size)
-        copy_tokenizer(source, folder / "new")
+        copy_beside(source, beside, folder / "new")
         del model  # Windows replaces no file that is still mapped
         publish(folder / "new", dst)
     click.echo(f"{src} -> {dst}", err=True)
+    tell("carried over", beside)
+    tell("not carried over", left)
 
 
 def check_target(src: str, dst: Path, overwrite: bool) -> Path:
@@ -125,13 +134,12 @@ def publish(new: Path, dst: Path) -> None:
 
 def find_source(src: str, *, allow_pickle: bool) -> Path:
     """A directory, a GGUF file or, where that is allowed, a pickle."""
-    from regard.weights.store import locate
     from regard.weights.tensorfile import INDEX, PICKLES, SINGLE
 
     path = Path(src)
     if allow_pickle and path.suffix in PICKLES and path.is_file():
         return path
-    found = locate(src)
+    found = find_model(src)
     if not allow_pickle or found.is_file() or (found / SINGLE).exists() or (found / INDEX).exists():
         return found
     if src.startswith("hf:"):
@@ -197,14 +205,52 @@ def refuse_broken(src: str, model: "Model") -> None:
         raise UserError(f"{src}: {len(broken)} tensors are not finite: {', '.join(broken[:5])}", "the model is broken")
 
 
-def copy_tokenizer(source: Path, folder: Path) -> None:
+def find_beside(source: Path) -> list[Path]:
+    """Small files to carry over. A link that leads out of the model's directory could name any file, and is refused."""
+    if source.suffix == ".gguf":  # stands alone; its vocabulary is inside
+        return []
+    directory = source if source.is_dir() else source.parent
+    inside = directory.resolve()
+    stores = [inside]
+    if inside.parent.name == "snapshots":  # the hub's cache, which links to its own store
+        stores.append(inside.parent.parent / "blobs")
+    found = sorted({path for pattern in BESIDE for path in directory.glob(pattern) if path.is_file()})
+    for path in found:
+        if not any(path.resolve().is_relative_to(store) for store in stores):
+            hint = "put the file itself there, or delete the link"
+            raise UserError(f"{path} is a link to {path.resolve()}, out of the model's directory", hint)
+    return [path.relative_to(directory) for path in found if path.stat().st_size <= MAX_VOCABULARY]
+
+
+def left_behind(source: Path, beside: list[Path]) -> list[Path]:
+    """What else stands in the model's directory: not its weights, and not carried over."""
+    if source.suffix == ".gguf":
+        return []
+    from regard.weights.tensorfile import INDEX, SINGLE, read_index
+
+    directory = source if source.is_dir() else source.parent
+    weights = source if source.is_file() else directory / (SINGLE if (directory / SINGLE).exists() else INDEX)
+    used = {directory / "config.json", weights, *(directory / path for path in beside)}
+    if weights.suffix == ".json" and weights.exists():
+        used |= {directory / name for name in read_index(weights).values()}
+    opened = {path.parent for path in used}  # of these folders the files are told one by one
+    rest = {*directory.iterdir(), *directory.glob("[0-9]_*/*")} - used - opened
+    return sorted(path.relative_to(directory) for path in rest if path.parent in opened)
+
+
+def tell(what: str, paths: list[Path]) -> None:
+    names = [name if name.isprintable() else ascii(name) for name in (path.as_posix() for path in paths[:NAMES])]
+    more = f" and {len(paths) - NAMES} more" if paths[NAMES:] else ""
+    if names:
+        click.echo(f"  {what}: {', '.join(names)}{more}", err=True)
+
+
+def copy_beside(source: Path, beside: list[Path], folder: Path) -> None:
     if source.suffix == ".gguf":
         from regard.text.gguf_vocabulary import from_metadata
         from regard.weights.gguf import read_gguf
 
         from_metadata(read_gguf(source).metadata).save(folder)
-        return
     directory = source if source.is_dir() else source.parent
-    for path in (path for pattern in BESIDE for path in directory.glob(pattern)):
-        if path.is_file():
-            copy_file(path, folder / path.relative_to(directory))
+    for path in beside:
+        copy_file(directory / path, folder / path)

@@ -6,6 +6,7 @@ from itertools import islice
 
 import click
 
+from regard.cli.opening import open_task
 from regard.cli.records import records
 
 CHUNK = 512
@@ -27,11 +28,10 @@ def command(texts: tuple[str, ...], model: str | None) -> None:
     With no TEXTS, or for `-`, reads stdin, one text a line.
     """
     from regard.tasks.embedder import Embedder
-    from regard.tasks.load import load_task
 
-    embed = load_task(model, Embedder)
-    for chunk in chunks(records(texts)):
-        for vector in embed(chunk):
+    embed = open_task(model, Embedder)
+    for number, chunk in enumerate(chunks(records(texts))):
+        for vector in embed(chunk, first=1 + number * CHUNK):
             click.echo(json.dumps([round(float(x), 7) for x in vector]))
 
 

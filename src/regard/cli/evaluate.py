@@ -1,6 +1,7 @@
 """`regard evaluate`: how good is a model on sentences it has not seen?"""
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ EXAMPLES = """\b
 Examples:
   regard evaluate --model runs/multi30k/model --data test.de --data test.en
   regard evaluate --model runs/multi30k/model --data test.tsv --beam 4 --json
+  regard evaluate --model runs/multi30k/model --data test.csv --column german --column english
 """
 
 
@@ -20,38 +22,62 @@ Examples:
 @click.option(
     "--data", type=click.Path(path_type=Path), multiple=True, required=True, help="A file of pairs; or once a side."
 )
+@click.option("--column", "columns", multiple=True, help="Of a table with a header: the source's, then the target's.")
 @click.option("--beam", type=click.IntRange(1, 64), default=4, show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many sentences.")
 @click.option("--bootstrap", type=click.IntRange(min=0), default=1000, show_default=True, help="Interval.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the translations here, one a line.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    model: str, data: tuple[Path, ...], beam: int, limit: int | None, bootstrap: int, out: Path | None, as_json: bool
+    model: str,
+    data: tuple[Path, ...],
+    columns: tuple[str, ...],
+    beam: int,
+    limit: int | None,
+    bootstrap: int,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Translate the sources in --data and score them against the references: BLEU and chrF as sacrebleu counts them."""
-    from itertools import islice
-
-    from regard.data.corpus import read_rows
-    from regard.evaluation.translation import bleu, chrf
-    from regard.tasks.load import load_task
-    from regard.tasks.translator import Translator
-
-    translate, line = load_task(model, Translator), Line()
-    pairs = list(islice(read_rows(list(data)), limit))
-    if not pairs or len(pairs[0]) != 2:
-        columns = len(pairs[0]) if pairs else 0
-        raise UserError(f"--data has {len(pairs)} rows of {columns} columns", "expected sources and references")
-    texts = []
-    for number, translation in enumerate(translate.many([pair[0] for pair in pairs], beam=beam), start=1):
-        texts.append(translation.text)
-        line.show(f"{number:,}/{len(pairs):,} sentences")
-    line.say(f"{len(pairs):,} sentences translated")
+    line = Line()
+    sources, references = read_pairs(data, columns, limit, line)
+    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+        raise UserError(f"{out} cannot be written", "give a file name in a directory that exists")
+    texts = translated(model, sources, beam, line)
     if out:
         out.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    references = [pair[1] for pair in pairs]
+    from regard.evaluation.translation import bleu, chrf
+
     scores = [metric(texts, references, bootstrap=bootstrap) for metric in (bleu, chrf)]
     if as_json:
-        click.echo(json.dumps({"sentences": len(pairs), "beam": beam, "scores": [vars(score) for score in scores]}))
+        click.echo(json.dumps({"sentences": len(texts), "beam": beam, "scores": [vars(score) for score in scores]}))
         return
     for score in scores:
         click.echo(f"{score}  ({score.signature})")
+
+
+def read_pairs(
+    data: tuple[Path, ...], columns: tuple[str, ...], limit: int | None, line: Line
+) -> tuple[list[str], list[str]]:
+    """Sources and references; pairs without a text on one side count, and are told of."""
+    from regard.data.corpus import read_rows
+
+    rows = list(islice(read_rows(list(data), columns=columns or None), limit))
+    if not rows or len(rows[0]) != 2:
+        found = f"{len(rows):,} rows of {len(rows[0])} columns" if rows else "no rows"
+        raise UserError(f"--data has {found}", "expected sources and references: two text files, or one table of both")
+    if empty := sum(not (row[0].strip() and row[1].strip()) for row in rows):
+        line.say(f"note: {empty:,} of {len(rows):,} pairs lack a text on one side; they count as they are")
+    return [row[0] for row in rows], [row[1] for row in rows]
+
+
+def translated(model: str, sources: list[str], beam: int, line: Line) -> list[str]:
+    from regard.tasks.load import load_task
+    from regard.tasks.translator import Translator
+
+    texts = []
+    for number, translation in enumerate(load_task(model, Translator).many(sources, beam=beam), start=1):
+        texts.append(translation.text)
+        line.show(f"{number:,}/{len(sources):,} sentences")
+    line.say(f"{len(sources):,} sentences translated")
+    return texts

@@ -2,6 +2,7 @@
 
 import click
 
+from regard.cli.opening import open_task
 from regard.cli.records import records
 
 EXAMPLES = """\b
@@ -22,9 +23,8 @@ def command(prompts: tuple[str, ...], model: str | None, max_new: int, raw: bool
     With no PROMPTS, or for `-`, reads stdin, one prompt a line.
     """
     from regard.tasks.generator import Generator
-    from regard.tasks.load import load_task
 
-    generate = load_task(model, Generator)
+    generate = open_task(model, Generator)
     for prompt in records(prompts):
         chat = not raw and generate.tokenizer.chat_template is not None
         for piece in generate.stream([{"role": "user", "content": prompt}] if chat else prompt, limit=max_new):

@@ -4,21 +4,29 @@ from pathlib import Path
 
 import click
 
-from regard.cli.train import run
+from regard.cli.train import run, with_absolute_paths
 from regard.errors import UserError
 
 EXAMPLES = """\b
 Examples:
   regard resume runs/multi30k
+  regard resume runs/multi30k --set train.save_minutes=2 --set valid.patience=5
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("folder", type=click.Path(path_type=Path))
-def command(folder: Path) -> None:
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a key that did not decide the numbers yet."
+)
+def command(folder: Path, assignments: tuple[str, ...]) -> None:
     """Go on with the run in FOLDER from its last checkpoint; the result is the same as without the break."""
+    from regard.training.decided import refuse_decided
     from regard.training.run import RUN_FILE, read_run
 
     if not (folder / RUN_FILE).is_file():
         raise UserError(f"{folder} holds no run", "start one with `regard train RECIPE --out FOLDER`")
-    run(read_run(folder / RUN_FILE), folder)
+    before = read_run(folder / RUN_FILE)
+    config = with_absolute_paths(read_run(folder / RUN_FILE, assignments))
+    refuse_decided(before, config)
+    run(config, folder, is_new=False)

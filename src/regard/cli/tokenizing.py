@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import click
+from click.core import ParameterSource
 
 from regard.cli.records import records
 from regard.errors import UserError
@@ -19,6 +20,9 @@ from regard.text.tokenizer import Tokenizer
 from regard.text.tokenizer_json import load_tokenizer_json
 from regard.text.train import Kind, Purpose, TokenizerConfig, train
 
+LEARNING = {"kind": "--kind", "vocab_size": "--vocab-size", "purpose": "--purpose"}
+SPLITTING = {"model": "--model", "file": "--tokenizer", "steps": "--explain", "as_json": "--json"}
+"Parameters that only one of the two jobs looks at, and how they are typed."
 BACKGROUNDS = ("bright_cyan", "bright_yellow")
 EXAMPLES = """\b
 Examples:
@@ -56,6 +60,7 @@ def command(
 
     With no TEXT, or for `-`, reads stdin, one text a line.
     """
+    check_given(from_files)
     if from_files != bool(out):
         raise click.UsageError("--train and --out belong together")
     if model and file:
@@ -66,6 +71,16 @@ def command(
     tokenizer = open_tokenizer(model, file)
     for text in records(texts):
         show(tokenizer, text, steps=steps, as_json=as_json)
+
+
+def check_given(from_files: bool) -> None:
+    """An option that would not be looked at is a mistake of the one who typed it."""
+    context = click.get_current_context()
+    strange = SPLITTING if from_files else LEARNING
+    typed = ParameterSource.COMMANDLINE
+    given = [option for name, option in strange.items() if context.get_parameter_source(name) is typed]
+    if given:
+        raise click.UsageError(f"{given[0]} {'does not go with' if from_files else 'is for'} --train")
 
 
 def learn(files: tuple[str, ...], config: TokenizerConfig, purpose: Purpose, out: Path) -> None:

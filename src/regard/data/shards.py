@@ -25,7 +25,7 @@ from regard.config import build, require
 from regard.data.corpus import Row, Source, files_of, kind_of, read_rows
 from regard.data.mapped import take
 from regard.errors import UserError
-from regard.files import read_json_object, write_json
+from regard.files import flush, read_json_object, write_json
 from regard.text.tokenizer import Tokenizer
 
 VERSION = 1
@@ -194,10 +194,7 @@ def _publish(temporary: Path, folder: Path) -> None:
         os.replace(folder, old)
     os.replace(temporary, folder)
     shutil.rmtree(old, ignore_errors=True)
-    with contextlib.suppress(OSError):  # some systems cannot open a folder
-        handle = os.open(folder.parent, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
+    flush(folder.parent)
 
 
 class _Writer:

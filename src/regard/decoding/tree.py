@@ -3,9 +3,12 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, cast
 
-Reason = Literal["end", "limit", "pruned", "chosen"]
+Reason = Literal["chosen", "end", "limit", "pruned", "overtaken", "outdone"]
+
+FINISHED: tuple[Reason, ...] = ("chosen", "end", "limit")
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,16 @@ class Node:
     score: float
     "The total with the length penalty: what hypotheses are compared by."
     reason: Reason | None = None
-    "Why the path ended here; None where it goes on. The best path is `chosen`, whatever ended it."
+    """Why the path ended here; None where it goes on.
+
+    `end` and `limit` are finished, and the best of them, whatever ended it, is `chosen`. `pruned` was never in the
+    beam; `overtaken` was, but none of its continuations came near it; `outdone` was live when the search ended,
+    because it could no longer come before the finished ones that were asked for.
+    """
     rank: int | None = None
-    "Where a pruned path stood: among the candidates of its step, or behind the finished ones."
+    """Its place, from 1: of a finished path among all finished ones; of a pruned one among the candidates of its
+    step; of an overtaken one that of its best continuation; of an outdone one the best it could still have had.
+    """
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,29 @@ class Tree:
             if node.parent is not None:
                 below[node.parent].append(node.id)
         return below
+
+    @cached_property
+    def n_finished(self) -> int:
+        return sum(node.reason in FINISHED for node in self.nodes)
+
+    def why(self, node: Node) -> str:
+        """The reason in words; nothing where the path goes on."""
+        count, place = self.n_finished, f"rank {node.rank} of {self.n_finished}"
+        match node.reason:
+            case "chosen":
+                return "chosen: " + (f"best of {count} finished" if count > 1 else "the only one finished")
+            case "end":
+                return f"finished: {place}"
+            case "limit":
+                return f"cut at {node.step} tokens, the limit: {place}"
+            case "pruned":
+                return f"pruned at rank {node.rank}"
+            case "overtaken":
+                return f"overtaken: its best continuation came at rank {node.rank}"
+            case "outdone":
+                better = (node.rank or 0) - 1
+                return f"given up: worse than the {f'{better} best' if better > 1 else 'best'} finished"
+        return ""
 
     def to_dict(self) -> dict[str, Any]:
         return {"nodes": [asdict(node) for node in self.nodes]}
@@ -87,7 +120,7 @@ class Growth:
         parents = {before[candidate.slot] for candidate in [*kept, *lost] if candidate.total > -math.inf}
         for slot, rank in zip(before, ranks, strict=True):
             if slot is not None and slot not in parents:
-                self._end(slot, "pruned", rank)
+                self._end(slot, "overtaken", rank)
         self.slots = [None if slot is None or self.nodes[slot].reason else slot for slot in self.slots]
 
     def _add(self, slots: Sequence[int | None], candidate: Candidate, rank: int | None = None) -> int | None:
@@ -104,13 +137,17 @@ class Growth:
     def _end(self, node: int, reason: Reason, rank: int | None = None) -> None:
         self.nodes[node] = replace(self.nodes[node], reason=reason, rank=rank)
 
-    def close(self, best: Iterable[int], n_finished: int) -> Tree:
-        """The search is over: the rest could not have beaten the finished ones."""
-        left = [slot for slot in self.slots if slot is not None]
-        for rank, slot in enumerate(left, start=n_finished + 1):
-            self._end(slot, "pruned", rank)
-        node = 0
+    def close(self, best: Iterable[int], n_found: int) -> Tree:
+        """The search is over: what is still live could not have come before the `n_found` best finished ones."""
+        for slot in self.slots:
+            if slot is not None:
+                self._end(slot, "outdone", n_found + 1)
+        chosen = 0
         for token in best:
-            node = self.found[node, token]
-        self._end(node, "chosen")
+            chosen = self.found[chosen, token]
+        self._end(chosen, "chosen")
+        finished = [node for node in self.nodes if node.reason in FINISHED]
+        finished.sort(key=lambda node: (node.id != chosen, -node.score))  # of equal scores the search chose one
+        for rank, node in enumerate(finished, start=1):
+            self._end(node.id, cast(Reason, node.reason), rank)
         return Tree(tuple(self.nodes))

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import _bootstrap_resample, estimate_ci
+
+from regard.config import require
 
 
 @dataclass(frozen=True)
@@ -15,7 +19,7 @@ class Score:
     "sacrebleu's account of how it was counted; scores compare only where it is equal."
     low: float | None = None
     high: float | None = None
-    "The middle 95 % of bootstrap samples, where asked for."
+    "sacrebleu's interval, where asked for: the mean of the bootstrap samples, and half the span of 95 % of them."
 
     def __str__(self) -> str:
         interval = "" if self.low is None else f" [{self.low:.1f}, {self.high:.1f}]"
@@ -34,9 +38,15 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], *, bootstrap: int
 def _score(
     name: str, metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[str], bootstrap: int
 ) -> Score:
-    result = metric.corpus_score(list(hypotheses), [list(references)], n_bootstrap=max(bootstrap, 1))
-    signature = str(metric.get_signature())
+    counts = len(hypotheses), len(references)
+    require(min(counts) > 0, "there is no sentence to score", "expected at least one")
+    require(counts[0] == counts[1], f"{counts[0]} translations for {counts[1]} references", "expected one for each")
+    value = float(metric.corpus_score(list(hypotheses), [list(references)]).score)
     if not bootstrap:
-        return Score(name, float(result.score), signature)
-    middle, half = result._mean, result._ci  # sacrebleu keeps the interval here
-    return Score(name, float(result.score), signature, float(middle - half), float(middle + half))
+        return Score(name, value, str(metric.get_signature()))
+    # sacrebleu's own `n_bootstrap` averages the samples in a way that fails on a sample without a match.
+    statistics = metric._extract_corpus_statistics(list(hypotheses), [list(references)])
+    metric.n_bootstrap = bootstrap
+    metric.seed, samples = _bootstrap_resample(statistics, metric, bootstrap)
+    middle, half = estimate_ci(np.array([sample.score for sample in samples], dtype=np.float64))
+    return Score(name, value, str(metric.get_signature()), float(middle - half), float(middle + half))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from regard.inspection.summary import position_of
 from regard.models.base import Model
 from regard.models.registry import build_preset
 
@@ -30,7 +31,7 @@ def _row(family: str, preset: str) -> str:
     cells = (
         family,
         f"{config.norm}, {config.norm_order}" + (", final" if config.final_norm else ""),
-        _position(model),
+        {"relative": "relative bias"}.get(position_of(config), position_of(config)),
         ("gated " if config.gated else "") + config.activation,
         _mask(model),
         _attention(config),
@@ -39,14 +40,6 @@ def _row(family: str, preset: str) -> str:
         _heads(config),
     )
     return "| " + " | ".join(cells) + " |"
-
-
-def _position(model: Model) -> str:
-    return (
-        "learned"
-        if hasattr(model, "embed")
-        else {"relative": "relative bias"}.get(model.config.position, model.config.position)
-    )
 
 
 def _mask(model: Model) -> str:

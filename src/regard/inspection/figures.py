@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from html import escape
+from unicodedata import category
 
 from rich.cells import cell_len, set_cell_size
 
@@ -43,8 +44,12 @@ def _rows(alignment: Alignment, side: int, block: list[tuple[int, int]]) -> Iter
 
 
 def _fit(word: str, width: int) -> str:
-    word = _clean(word)
-    return set_cell_size(word if cell_len(word) <= width else f"{word[: width - 1]}…", width)
+    return set_cell_size(_cut(_clean(word), width), width)
+
+
+def _cut(word: str, width: int) -> str:
+    """At most so wide; letters of many scripts are two cells wide, and some none."""
+    return word if cell_len(word) <= width else f"{set_cell_size(word, width - 1).rstrip()}…"
 
 
 def _clean(word: str) -> str:
@@ -58,33 +63,61 @@ def shade(weight: float) -> str:
     return SHADES[min(4, 1 + int(weight * 4))]
 
 
-CELL, LETTER = 24, 7.2
+CELL, LETTER, LONGEST_DRAWN = 24, 7.2, 24
 STYLE = """\
-text { font: 12px ui-monospace, monospace; fill: #24292f }
-rect { fill: #2f6fde; stroke: #888; stroke-opacity: 0.5; stroke-width: 0.5 }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } rect { fill: #6aa5ff } }"""
-"The page's own background stays: text and cells are readable on white and on black."
+.alignment { background: #fff }
+.alignment text { font: 12px ui-monospace, monospace; fill: #24292f }
+.alignment rect { fill: #2f6fde; stroke: #888; stroke-opacity: 0.5; stroke-width: 0.5 }
+@media (prefers-color-scheme: dark) {
+  .alignment { background: #0d1117 }
+  .alignment text { fill: #e6edf3 }
+  .alignment rect { fill: #6aa5ff }
+}"""
+"With its own background: a page that is white in dark mode too would swallow the light text."
 
 
 def alignment_svg(alignment: Alignment) -> str:
     """One square a pair of words, darker where more was looked at; its number shows under the pointer."""
-    left = 12 + LETTER * max(map(cell_len, alignment.target), default=0)
-    top = 12 + LETTER * max(map(cell_len, alignment.source), default=0)
+    left, top = _room(alignment.target), _room(alignment.source)
     width, height = left + CELL * len(alignment.source) + 12, top + CELL * len(alignment.target) + 12
     rows = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="alignment" role="img" '
+        f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
         "<title>Where each word of the translation (down) looked in the source (across)</title>",
         f"<style>{STYLE}</style>",
     ]
     for column, word in enumerate(alignment.source):
         x, y = left + CELL * (column + 0.65), top - 6
-        rows.append(f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)">{_xml(word)}</text>')
+        rows.append(f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)">{_label(word)}</text>')
     for row, word in enumerate(alignment.target):
         y = top + CELL * (row + 0.65)
-        rows.append(f'<text x="{left - 6:.1f}" y="{y:.1f}" text-anchor="end">{_xml(word)}</text>')
+        rows.append(f'<text x="{left - 6:.1f}" y="{y:.1f}" text-anchor="end">{_label(word)}</text>')
     rows += _squares(alignment, left, top)
     return "\n".join([*rows, "</svg>", ""])
+
+
+def _room(words: tuple[str, ...]) -> float:
+    """For the longest word as it is drawn."""
+    return 12 + LETTER * max((sum(map(_cells, _short(word))) for word in words), default=0.0)
+
+
+def _cells(letter: str) -> float:
+    """How wide a letter may get, in letters of Latin script; only that and its neighbours have fonts of one width."""
+    if letter >= "\U0001f000":
+        return 2.4  # emoji
+    if "\u0900" <= letter < "\u2000" and category(letter) not in ("Mn", "Cf"):
+        return 1.7  # scripts of South Asia and around, with signs that stand beside their letter
+    return cell_len(letter)
+
+
+def _short(word: str) -> str:
+    return _cut(_clean(word), LONGEST_DRAWN)
+
+
+def _label(word: str) -> str:
+    """One long word must not push all else off the page: its end is under the pointer."""
+    short = _short(word)
+    return escape(short) + (f"<title>{_xml(word)}</title>" if short != _clean(word) else "")
 
 
 def _squares(alignment: Alignment, left: float, top: float) -> Iterator[str]:
@@ -111,7 +144,7 @@ def tree_text(tree: Tree, name: Callable[[int], str]) -> str:
         while len(below[chain[-1].id]) == 1:
             chain.append(tree.nodes[below[chain[-1].id][0]])
         words = " ".join("(start)" if node.token is None else _clean(name(node.token)) for node in chain)
-        lines.append(f"{lead}{words}{_verdict(chain[-1])}")
+        lines.append(f"{lead}{words}{_verdict(tree, chain[-1])}")
         children = below[chain[-1].id]
         for child in reversed(children):  # the first is written first
             last = child == children[-1]
@@ -119,10 +152,5 @@ def tree_text(tree: Tree, name: Callable[[int], str]) -> str:
     return "\n".join(lines)
 
 
-def _verdict(node: Node) -> str:
-    if node.token is None:
-        return ""
-    score = f"  {node.score:.3f}"
-    if node.reason is None:
-        return score
-    return f"{score}  {node.reason}" + (f" at rank {node.rank}" if node.rank is not None else "")
+def _verdict(tree: Tree, node: Node) -> str:
+    return "" if node.token is None else f"  {node.score:.3f}  {tree.why(node)}".rstrip()

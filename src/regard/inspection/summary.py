@@ -9,6 +9,7 @@ from torch import nn
 from regard.layers.head import Unembed
 from regard.machine import memory_limit_bytes
 from regard.models.base import Model
+from regard.models.registry import FAMILIES
 
 PARTS: dict[str, str] = {
     "cross-attention": r"\.cross\.",
@@ -21,6 +22,19 @@ PARTS: dict[str, str] = {
     "heads": r"heads|unembed|pooler|classify|output",
 }
 "The first pattern that a parameter's name holds decides its part."
+
+MATTERS: dict[str, set[str]] = {
+    "n_buckets": {"relative"},
+    "max_distance": {"relative"},
+    "rope_theta": {"rotary"},
+    "rope_scaling": {"rotary"},
+    "position_offset": {"learned"},
+    "labels": {"classify", "tag", "teacher", "classifier"},
+    "pooled_heads_dropout": {"classify", "tag", "span", "next_sentence"},
+    "tie": {"masked_lm", "language_model", "translator"},
+    "attention": {"translator"},
+}
+"Choices that have an effect only with one of these positions, heads or kinds of model."
 
 ADAM_BYTES = 16
 "Training in float32: weight, gradient and Adam's two averages, four bytes each."
@@ -60,7 +74,7 @@ def summarise(model: Model) -> Summary:
     config = model.config
     n_layers = config.n_layers + (getattr(config, "n_decoder_layers", None) or 0)
     return Summary(
-        family=type(model).__name__,
+        family=family_of(config.layout),
         layout=config.layout,
         n_parameters=n,
         parts=dict(sorted(parts.items(), key=lambda item: -item[1])),
@@ -69,8 +83,14 @@ def summarise(model: Model) -> Summary:
         flops_per_token=2 * _matrix_weights(model),
         attention_flops_per_token=4 * n_layers * getattr(config, "n_heads", 0) * getattr(config, "head_width", 0),
         memory_here=memory_limit_bytes(),
-        choices=_choices(config),
+        choices=choices(config),
     )
+
+
+def family_of(layout: str) -> str:
+    """The family that `regard list` shows the layout's sizes under: one wiring may serve several."""
+    layouts = {preset.layout: name for name, family in FAMILIES.items() for preset in family.presets.values()}
+    return layouts.get(layout, layout)
 
 
 def _matrix_weights(model: nn.Module) -> int:
@@ -85,14 +105,25 @@ def _matrix_weights(model: nn.Module) -> int:
     return total
 
 
-def _choices(config: Any) -> dict[str, Any]:
-    """The configuration without what is unset and without long lists."""
-    values = {name: getattr(config, name) for name in config.__dataclass_fields__}
-    short = {name: value for name, value in values.items() if value not in (None, (), False, 0.0)}
+def choices(config: Any) -> dict[str, Any]:
+    """The configuration without what is unset, what has no effect in this model, and long lists."""
+    values = {name: getattr(config, name) for name in config.__dataclass_fields__ if name != "layout"}
+    if "patch_size" in values:  # an image has as many places as patches
+        del values["max_len"]
+    if "position" in values:
+        values["position"] = position_of(config)
+    heads = values.get("heads", (values.get("head", values.get("kind", "translator")),))
+    idle = {name for name, cases in MATTERS.items() if cases.isdisjoint({values.get("position"), *heads})}
     return {
         name: value if not isinstance(value, tuple) or len(value) < 8 else f"{len(value)} names"
-        for name, value in short.items()
+        for name, value in values.items()
+        if name not in idle and value not in (None, ()) and (value or name.endswith("_id"))  # a token may be number 0
     }
+
+
+def position_of(config: Any) -> str:
+    """Where patches are embedded, their positions are learned with them and the stack adds none."""
+    return "learned" if hasattr(config, "patch_size") else config.position
 
 
 def human(count: float, unit: str = "") -> str:

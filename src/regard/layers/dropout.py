@@ -27,6 +27,3 @@ class Dropout(nn.Module):
         # random_() leaves the sign bit of each word clear, which every fourth number would feel: look at 15 bits
         keep = (bits & 0x7FFF) >= round(self.p * 0x8000)
         return x * keep.to(x.dtype).mul_(1 / (1 - round(self.p * 0x8000) / 0x8000))
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.errors import UserError
 from regard.layers.dropout import Dropout
 from regard.layers.mask import positions_of
+from regard.layers.state import put_row, require_room
 
 CellKind = Literal["rnn", "lstm", "gru"]
 AttentionKind = Literal["none", "dot", "additive"]
@@ -153,12 +153,9 @@ def realign(x: Tensor, valid: Tensor) -> Tensor:
 class Source(NamedTuple):
     """What a decoder looks back at."""
 
-    values: Tensor
-    "(B, S, D) the encoder's states."
-    keys: Tensor
-    "(B, S, D) the same, projected once for all queries."
-    valid: Tensor
-    "(B, S) True for real tokens."
+    values: Tensor  # (B, S, D) the encoder's states
+    keys: Tensor  # (B, S, D) the same, projected once for all queries
+    valid: Tensor  # (B, S) True for real tokens
 
 
 class DotAttention(nn.Module):
@@ -225,11 +222,7 @@ class RecurrentState:
     def open(self, n_tokens: int, valid: Tensor | None = None) -> None:
         """See that `n_tokens` more a row, or those of `valid` (B, T), fit, before the first is written."""
         longest = int((self.lengths + (n_tokens if valid is None else valid.sum(-1))).max())
-        if longest > self.capacity:
-            raise UserError(
-                f"the text grows to {longest} tokens, the decoding state holds {self.capacity}",
-                "ask for fewer new tokens, shorten the prompt, or make the state longer",
-            )
+        require_room(longest, self.capacity)
 
     def append(self, carry: Tensor, valid: Tensor | None = None) -> None:
         """The carry after one more token of each row, or of the rows in `valid` (B)."""
@@ -249,24 +242,14 @@ class RecurrentState:
 
     def insert(self, row: int, other: Self) -> None:
         used = int(other.lengths[0])
-        if used > self.capacity:
-            raise UserError(f"a text of {used} tokens does not fit a decoding state of {self.capacity}")
+        require_room(used, self.capacity)
         self.free(row)
         self.history[row, : used + 1] = other.history[0, : used + 1]
         self.lengths[row] = used
         pairs = zip(self.source, other.source, strict=True)
-        self.source = Source(*(_replace_row(ours, row, theirs) for ours, theirs in pairs))
+        self.source = Source(*(put_row(ours.clone(), row, theirs, 1) for ours, theirs in pairs))
 
     def free(self, row: int) -> None:
         self.history[row, 1:] = 0.0
         self.lengths = self.lengths.clone()
         self.lengths[row] = 0
-
-
-def _replace_row(x: Tensor, row: int, new: Tensor) -> Tensor:
-    """A copy of x (B, S, ...) with the only row of `new` in place of its own, made longer where it must be."""
-    result = x.new_zeros(len(x), max(x.size(1), new.size(1)), *x.shape[2:])
-    result[:, : x.size(1)] = x
-    result[row] = 0
-    result[row, : new.size(1)] = new[0]
-    return result

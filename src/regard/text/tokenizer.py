@@ -4,11 +4,13 @@ It never pads or truncates (data/ does) and holds no model. A tokenizer made fro
 carries an `id_map`: those split text by one vocabulary and number the pieces by another.
 """
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import tokenizers
+from tokenizers import decoders
 
 from regard.errors import UserError
 from regard.files import write_bytes, write_json
@@ -192,6 +194,31 @@ class Tokenizer:
         if self._id_map is not None:
             return self._id_map.get(token)
         return self._core.token_to_id(token)
+
+    # ---- its rules
+
+    @property
+    def definition(self) -> str:
+        """The rules by which a text is split, as the library writes them: the text of a tokenizer.json."""
+        return self._core.to_str()
+
+    def with_definition(self, definition: str) -> "Tokenizer":
+        """A copy that splits by other rules; the ids and all else stay."""
+        copied = copy.copy(self)
+        with guarded("copying the tokenizer"):
+            copied._core = tokenizers.Tokenizer.from_str(definition)
+        return copied
+
+    @property
+    def is_byte_level(self) -> bool:
+        """Tokens are spelt in bytes, each shown as the letter that GPT-2 gave it."""
+        return isinstance(self._core.decoder, decoders.ByteLevel)
+
+    def word_numbers(self, text: str) -> list[int | None]:
+        """For each token of the bare text the number of its word, which the first cut left whole."""
+        self._check([text])
+        with guarded("tokenizing the text"):
+            return self._core.encode(text, add_special_tokens=False).word_ids
 
     # ---- the world around
 

@@ -11,7 +11,7 @@ class Words(NamedTuple):
     names: tuple[str, ...]
     "What each token stands for in the text; the token itself where it stands for nothing."
     groups: tuple[int, ...]
-    "The number of each token's word; special tokens are words of their own."
+    "The number of each token's word; special tokens are words of their own, with a space before them."
 
 
 def words_read(encoding: Encoding, text: str) -> Words:
@@ -32,10 +32,10 @@ def words_written(ids: Sequence[int], tokenizer: Tokenizer) -> Words:
     pieces: list[str | None] = []
     shown = ""
     for i, token in enumerate(tokens):
-        text = tokenizer.decode(ids[: i + 1])
-        whole = text.startswith(shown) and not text.endswith("\ufffd")  # else half a letter: the rest is to come
-        pieces.append(None if token in special else text[len(shown) :] if whole else "")
-        shown = text if whole else shown
+        text = tokenizer.decode(ids[: i + 1]).rstrip("\ufffd")  # half a letter: the rest is to come
+        longer = text.startswith(shown)
+        pieces.append(None if token in special else text[len(shown) :] if longer else "")
+        shown = text if longer else shown
     return _grouped(pieces, tokens)
 
 
@@ -48,11 +48,14 @@ def token_name(id: int, tokenizer: Tokenizer) -> str:
 
 def _grouped(pieces: Sequence[str | None], tokens: Sequence[str]) -> Words:
     names, groups, word = [], [], -1
-    apart = True
+    apart, blank = True, False
     for piece, token in zip(pieces, tokens, strict=True):
-        if apart or piece is None or piece[:1].isspace():
-            word += 1
+        if apart or ((piece is None or piece[:1].isspace()) and not blank):
+            word, blank = word + 1, True
         names.append(token if piece is None else piece.strip())
         groups.append(word)
-        apart = piece is None or piece[-1:].isspace()
-    return Words(tuple(names), tuple(groups))
+        blank = blank and not names[-1]  # a space that is a token of its own begins whatever follows
+        apart = piece is None or (piece[-1:].isspace() and not blank)
+    said = {group for name, group in zip(names, groups, strict=True) if name}
+    rows = zip(names, groups, tokens, strict=True)  # spaces that nothing follows are shown as their tokens
+    return Words(tuple(name if group in said else token for name, group, token in rows), tuple(groups))

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import FAILURE, UserError
-from regard.files import read_json_object
+from regard.files import flush, read_json_object
 
 FILES = ("model.safetensors", "optimizer.safetensors")
 
@@ -40,7 +40,7 @@ def save(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optim
         manifest = json.dumps({"step": step, "files": files, **meta}, indent=2)
         (temporary / "manifest.json").write_text(manifest, encoding="utf-8")
         for name in (*FILES, "manifest.json"):
-            _flush(temporary / name)
+            flush(temporary / name)
         if final.exists():  # the same step again, after a resume
             shutil.rmtree(final)
         temporary.rename(final)
@@ -62,7 +62,7 @@ def path_of(folder: Path, step: int) -> Path:
 def point_to(pointer: Path, name: str) -> None:
     temporary = pointer.with_name(f"{pointer.name}.tmp-{os.getpid()}")
     temporary.write_text(name + "\n", encoding="utf-8")
-    _flush(temporary)
+    flush(temporary)
     temporary.replace(pointer)
 
 
@@ -131,8 +131,3 @@ def average(paths: list[Path]) -> dict[str, Tensor]:
 def _fingerprint(path: Path) -> list[Any]:
     with path.open("rb") as file:
         return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

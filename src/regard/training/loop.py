@@ -90,6 +90,8 @@ class Trainer:
         for rows, after in steps.steps(progress.position):
             if progress.step >= train.steps:
                 return self._end("finished")
+            if self._is_stale():  # here, so that a run that ended so ends so again
+                return self._end("no better")
             if stop.is_set():
                 return self._end("stopped")
             result = self._step(rows, objective)
@@ -97,8 +99,6 @@ class Trainer:
             self._log(result)
             if progress.step % self.config.valid.every == 0 or progress.step == train.steps:
                 self._validate()
-                if self._is_stale():
-                    return self._end("no better")
             elif time.monotonic() - self.saved_at > train.save_minutes * 60:
                 self.save()
         raise AssertionError("steps never end")

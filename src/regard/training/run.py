@@ -14,20 +14,22 @@ from regard.data.corpus import read_rows
 from regard.data.report import report
 from regard.data.shards import Shards, prepare
 from regard.errors import UserError
-from regard.files import read_json_object
-from regard.models.base import Model, initialise
+from regard.files import read_json_object, write_bytes
+from regard.models.base import Model, initialise, without_memory
 from regard.models.registry import Family, find_preset
 from regard.text.load import load as load_tokenizer
 from regard.text.tokenizer import Tokenizer
 from regard.text.train import train as train_tokenizer
 from regard.training import checkpoint
 from regard.training.config import RunConfig
+from regard.training.decided import differences, essence, without_free
 from regard.training.loop import Listener, Progress, Trainer
 from regard.training.step import seed_of
 from regard.training.validate import Validation, validate
 from regard.weights.store import save_model
 
 RUN_FILE, LOG_FILE = "run.toml", "log.jsonl"
+DEFAULT_PRESET = "transformer-small"
 
 
 def read_run(path: Path, assignments: Sequence[str] = ()) -> RunConfig:
@@ -63,9 +65,11 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener]) -> 
     train = _shards(config, sources, config.data.train, tokenizer, folder / "data" / "train", listeners)
     model = _model(config, tokenizer)
     optimizer = _optimizer(config, model)
-    facts: dict[str, Any] = {"config": _essence(config), "data": train.fingerprint, "torch": torch.__version__}
+    facts: dict[str, Any] = {"config": essence(config), "data": train.fingerprint, "torch": torch.__version__}
     facts["threads"] = torch.get_num_threads()  # sums over another number of threads differ in the last bit
     progress = _restore(folder, model, optimizer, facts, listeners)
+    if progress.step > config.train.steps:
+        raise UserError(f"train.steps is {config.train.steps}, but {folder} is at step {progress.step} already")
     return Trainer(
         config=config,
         folder=folder,
@@ -83,7 +87,7 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener]) -> 
 
 def _tokenizer(config: RunConfig, sources: Sources, folder: Path, listeners: Sequence[Listener]) -> Tokenizer:
     place = folder / "tokenizer"
-    if not (place / "tokenizer.json").is_file():
+    if not (place / "tokenizer_config.json").is_file():  # the last file to be written
         _tell(listeners, "stage", text=f"learning a vocabulary of {config.text.vocab_size:,} tokens")
         texts = (text for row in sources.rows(config.data.train) for text in row[:2])
         train_tokenizer(texts, config.text, purpose="translation").save(place)
@@ -111,22 +115,35 @@ def _shards(
 
 
 def _model(config: RunConfig, tokenizer: Tokenizer) -> Model:
-    family, settings = model_settings(config)
     ids = {"pad_id": tokenizer.pad_id, "start_id": tokenizer.pad_id, "eos_ids": (tokenizer.eos_id,)}
-    settings |= {"vocab_size": tokenizer.vocab_size, "max_len": max(config.data.max_len, 8), **ids}
     torch.manual_seed(seed_of(config.seed, -1))
-    model = family.build(build(family.config, settings, "model"))
-    if not hasattr(model, "encode"):
-        raise UserError(f"a {type(model).__name__} does not translate", "choose a preset with an encoder and a decoder")
+    model = _built(config, {"vocab_size": tokenizer.vocab_size, **ids})
     initialise(model, config.train.init)
     _keep_padding_zero(model, tokenizer.pad_id)
     return model
 
 
+def _built(config: RunConfig, ids: dict[str, Any]) -> Model:
+    family, settings = model_settings(config)
+    return family.build(build(family.config, {**settings, "max_len": max(config.data.max_len, 8), **ids}, "model"))
+
+
+def check_model(config: RunConfig) -> None:
+    """Before any work, and without memory: does [model] hold together, and does it translate?"""
+    name = str(config.model.get("preset", DEFAULT_PRESET))
+    family, preset = find_preset(name)
+    with without_memory():
+        if not hasattr(family.build(preset), "encode"):
+            hint = "choose a preset with an encoder and a decoder; `regard list presets` shows all"
+            raise UserError(f"{name} does not translate", hint)
+        last = config.text.vocab_size - 1
+        _built(config, {"vocab_size": last + 1, "pad_id": last, "start_id": last, "eos_ids": (0,)})
+
+
 def model_settings(config: RunConfig) -> tuple[Family, dict[str, Any]]:
     """The preset's family and its settings with the run's own laid over them."""
     own = dict(config.model)
-    family, preset = find_preset(str(own.pop("preset", "transformer-small")))
+    family, preset = find_preset(str(own.pop("preset", DEFAULT_PRESET)))
     settings = {field.name: getattr(preset, field.name) for field in dataclasses.fields(preset)}
     return family, {**settings, **own}
 
@@ -176,15 +193,6 @@ def _validator(
     return run
 
 
-def _essence(config: RunConfig) -> dict[str, Any]:
-    """What decides the numbers. How often it is saved, and the words about it, do not."""
-    data = to_dict(config)
-    data.pop("about")
-    data["train"].pop("save_minutes")
-    data["data"] = {key: data["data"][key] for key in ("max_len", "too_long", "columns")}
-    return data
-
-
 def _restore(
     folder: Path, model: Model, optimizer: torch.optim.Optimizer, facts: dict[str, Any], listeners: Sequence[Listener]
 ) -> Progress:
@@ -192,7 +200,7 @@ def _restore(
     if newest is None:
         return Progress()
     manifest = read_json_object(newest / "manifest.json")
-    changed = [*_differences(manifest["config"], facts["config"])]
+    changed = [*differences(without_free(manifest["config"]), facts["config"])]
     if manifest["data"] != facts["data"]:
         changed.append("the training data or the tokenizer")
     if changed:
@@ -206,14 +214,6 @@ def _restore(
             _tell(listeners, "stage", text=text)
     checkpoint.restore(newest, model, optimizer)
     return Progress.from_dict(manifest["progress"])
-
-
-def _differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted(old.keys() | new.keys()):
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
-    elif old != new:
-        yield f"{path} was {old!r} and is {new!r}"
 
 
 def _tell(listeners: Sequence[Listener], kind: str, **values: Any) -> None:
@@ -255,5 +255,4 @@ def finish(trainer: Trainer) -> tuple[Path, Validation | None]:
 
 
 def write_run(config: RunConfig, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / RUN_FILE).write_text(to_toml(to_dict(config)), encoding="utf-8")
+    write_bytes(folder / RUN_FILE, to_toml(to_dict(config)).encode("utf-8"))

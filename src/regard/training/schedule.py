@@ -4,6 +4,8 @@ import math
 from typing import Literal
 
 ScheduleKind = Literal["inverse_sqrt", "cosine", "linear", "constant"]
+ENDLESS: tuple[ScheduleKind, ...] = ("inverse_sqrt", "constant")
+"These ask only for the step, not for the last one: a run may be made longer."
 
 
 def rate(step: int, *, kind: ScheduleKind, peak: float, warmup: int, steps: int) -> float:

@@ -9,8 +9,8 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 
 from regard.errors import FAILURE, UserError
 
-WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "*.jinja")
-"Configuration, weights and vocabularies; never code, never pickles."
+WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.spm", "*.jinja", "README.md", "LICENSE*")
+"Configuration, weights, vocabularies and the model's card; never code, never pickles."
 
 
 def fetch(name: str, revision: str | None = None, *, wanted: Sequence[str] = WANTED) -> Path:
@@ -19,12 +19,12 @@ def fetch(name: str, revision: str | None = None, *, wanted: Sequence[str] = WAN
     `name` may carry a revision, `owner/name@revision`. Without network, what the cache has is used.
     """
     if not re.fullmatch(r"[\w.-]+/[\w.-]+(@\w[\w./-]*)?", name, re.ASCII) or ".." in name or "/." in name:
-        raise UserError(f"{name[:80]!r} is not a model on the hub", "write hf:owner/name, or hf:owner/name@revision")
+        hint = "for example hf:openai-community/gpt2; hf:owner/name@revision pins a revision"
+        raise UserError(f"{'hf:' + name[:80]!r} is not of the form hf:owner/name", hint)
     name, _, pinned = name.partition("@")
-    revision = pinned or revision
     hint = "without network, give a directory on this computer"
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=list(wanted)))
+        return Path(snapshot_download(name, revision=pinned or revision, allow_patterns=list(wanted)))
     except RepositoryNotFoundError as error:
         raise UserError(f"the hub has no model '{name}', or it is private", "check the spelling") from error
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:

@@ -67,8 +67,7 @@ def _bert(unused_bias: str = "") -> Special:
         unused = bool(unused_bias) and not config.tie and "masked_lm" in config.heads
         return {unused_bias: torch.zeros(config.vocab_size)} if unused else {}
 
-    write = lambda config: {"classifier_dropout": config.pooled_heads_dropout}  # noqa: E731
-    return Special(_read_classifier_dropout, write, constants)
+    return Special(_read_classifier_dropout, lambda ours: {"classifier_dropout": ours.pooled_heads_dropout}, constants)
 
 
 def _read_gpt2(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
@@ -76,12 +75,8 @@ def _read_gpt2(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
     return {"d_ff": 4 * theirs.get("n_embd", 768) if width is None else width}
 
 
-_ROPE = {
-    "factor": "factor",
-    "low_freq_factor": "low_freq_factor",
-    "high_freq_factor": "high_freq_factor",
-    "original_max_position_embeddings": "original_max_len",
-}
+_ROPE = {key: key for key in ("factor", "low_freq_factor", "high_freq_factor")}
+_ROPE["original_max_position_embeddings"] = "original_max_len"
 
 
 def _read_rope(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
@@ -149,8 +144,7 @@ def _read_marian(theirs: Theirs, names: Collection[str]) -> dict[str, Any]:
 
 def _write_marian(config: Any) -> dict[str, Any]:
     shared = config.tie in ("all", "sides")
-    own = {"share_encoder_decoder_embeddings": shared, "decoder_vocab_size": config.out_size}
-    return _write_bart(config) | own
+    return _write_bart(config) | {"share_encoder_decoder_embeddings": shared, "decoder_vocab_size": config.out_size}
 
 
 def _pegasus_positions(config: Any) -> dict[str, Tensor]:

@@ -19,6 +19,7 @@ from regard.weights.tensorfile import PICKLES, Entry, read_headers, reader, refu
 
 LAYOUTS = read_layouts()
 SHARD_BYTES = 5 * 10**9
+GIVE = "give the model's directory, a .gguf file, or hf:owner/name"
 
 
 def load_model(
@@ -48,14 +49,14 @@ def locate(source: str | Path, revision: str | None = None) -> Path:
         return fetch(text.removeprefix("hf:"), revision)
     try:
         path = Path(source).expanduser()
-        if path.is_dir() or (path.is_file() and path.suffix == ".gguf"):
+        if (text and path.is_dir()) or (path.is_file() and path.suffix == ".gguf"):
             return path
         if path.is_file() and path.suffix in PICKLES:
             raise refuse_pickle(path)
-        problem = f"{path} is a file" if path.is_file() else f"there is no model at {path}"
+        problem = f"{path} is a file" if path.is_file() else f"there is no model at '{text}'"
     except (OSError, RuntimeError) as error:  # a name too long, an unknown ~user
-        problem = f"there is no model at {text[:80]}: {error}"
-    raise UserError(problem, "give the model's directory, a .gguf file, or hf:owner/name")
+        problem = f"there is no model at {text[:80]}: {getattr(error, 'strerror', '') or error}"
+    raise UserError(problem, GIVE)
 
 
 def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = False) -> Model:
@@ -74,6 +75,10 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
 
 def read_layout(directory: Path) -> tuple[dict[str, Any], Layout]:
     path = directory / "config.json"
+    if not path.exists():
+        kept = [directory / name for name in ("model", "best") if (directory / "run.toml").exists()]
+        hint = next((f"it is the folder of a run, whose model is {each}" for each in kept if each.is_dir()), GIVE)
+        raise UserError(f"there is no model in {directory} (no config.json)", hint)
     theirs = read_json_object(path, finite=False)
     if theirs.get("auto_map"):
         raise UserError(

@@ -8,7 +8,6 @@ import re
 import shutil
 import struct
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.files import parse_json, read_json_object, write_json
+from regard.files import flush, parse_json, read_json_object, write_json
 from regard.weights.keymap import Source
 
 MAX_HEADER_BYTES, MAX_TENSORS = 16 * 2**20, 50_000
@@ -169,8 +168,7 @@ def _split(tensors: Mapping[str, Tensor], shard_bytes: int) -> list[dict[str, Te
 def _write_file(path: Path, tensors: Mapping[str, Tensor]) -> None:
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"format": "pt"})
     path.chmod(path.parent.stat().st_mode & 0o666)  # safetensors creates its files for the owner alone
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
+    flush(path)
 
 
 def _publish(folder: Path, directory: Path) -> None:
@@ -181,9 +179,4 @@ def _publish(folder: Path, directory: Path) -> None:
     for old in (directory / SINGLE, directory / INDEX, *directory.glob(_NAME.replace("{:05d}", "?" * 5))):
         if old.name not in names:
             old.unlink(missing_ok=True)
-    with suppress(OSError):  # Windows opens no directory, and some file systems cannot do this
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    flush(directory)

@@ -1,0 +1,88 @@
+"""Opening the model that a verb was given, and saying what of its config.json was not understood."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from regard.errors import USAGE, UserError
+
+T = TypeVar("T")
+
+HARMLESS = {
+    "who wrote it, with what, and for what": """
+        transformers_version torch_dtype dtype transformers.js_config unsloth_fixed unsloth_version is_llama_config
+        tokenizer_class finetuning_task problem_type task_specific_params label2id num_labels language""",
+    "how it is run or trained": """
+        use_cache output_past output_attentions output_hidden_states return_dict use_return_dict torchscript
+        use_bfloat16 gradient_checkpointing chunk_size_feed_forward reorder_and_upcast_attn pretraining_tp
+        initializer_range initializer_factor init_std encoder_layerdrop decoder_layerdrop classifier_dropout
+        classif_dropout qa_dropout""",
+    "how texts are written with it": """
+        max_length min_length max_new_tokens do_sample early_stopping num_beams num_beam_groups diversity_penalty
+        temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size prefix
+        encoder_no_repeat_ngram_size bad_words_ids num_return_sequences output_scores return_dict_in_generate
+        forced_bos_token_id forced_eos_token_id force_bos_token_to_be_generated remove_invalid_values
+        exponential_decay_length_penalty suppress_tokens begin_suppress_tokens sep_token_id""",
+    "said a second time, or an older spelling of what was read": """
+        is_encoder_decoder tie_word_embeddings tie_encoder_decoder tie_weights_ num_hidden_layers n_ctx dense_act_fn
+        is_gated_act rope_theta rope_scaling sliding_window max_window_layers layer_types pooler_output_size""",
+    "what transformers does not compute with either": """
+        summary_activation summary_first_dropout summary_last_dropout summary_proj_to_labels summary_type
+        summary_use_proj directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_type
+        pooler_size_per_head add_bias_logits add_final_layer_norm normalize_before normalize_embedding
+        static_position_embeddings extra_pos_embeddings sinusoidal_pos_embds encoder_stride rope_interleaved
+        cross_attention_hidden_size""",
+}
+"Keys of config.json that are not read and do not change a number, by the reason."
+OFF: dict[str, tuple[Any, ...]] = {"is_decoder": (False,), "add_cross_attention": (False,), "pooler_act": ("tanh",)}
+"Keys that change a number unless they have such a value."
+
+
+def open_task(model: str | None, task: type[T]) -> T:
+    """The model as this task; without one, what is installed for it."""
+    from regard.tasks.load import load_task
+
+    return load_task(None if model is None else find_model(model), task)
+
+
+def find_model(model: str) -> Path:
+    """The directory or file that is meant; keys of its config.json that nobody here knows are named on stderr."""
+    if not model.strip():
+        raise UserError("the name of the model is empty", "give a directory or hf:owner/name", exit_code=USAGE)
+    from regard.weights.store import locate
+
+    path = locate(model)
+    if unread := unread_keys(path):
+        names = ", ".join(key[:40] if key.isprintable() else ascii(key[:40]) for key in unread[:10])
+        more = f" and {len(unread) - 10} more" if unread[10:] else ""
+        click.echo(f"config.json has keys this version does not know: {names}{more}; they were ignored", err=True)
+    return path
+
+
+class Reading(dict[str, Any]):
+    """Settings that remember which of them were asked for."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self.asked: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+def unread_keys(path: Path) -> list[str]:
+    """Keys of config.json that nothing here reads though they might change the numbers."""
+    from regard.weights.fit import described_by
+    from regard.weights.store import read_layout
+
+    with suppress(UserError), described_by(path):  # what is wrong with the file is told when it is opened
+        if path.is_dir():
+            settings, layout = read_layout(path)
+            theirs = Reading(settings)
+            known = layout.write(layout.read(theirs)).keys() | theirs.asked | set(" ".join(HARMLESS.values()).split())
+            unread = (key for key in theirs.keys() - known if not key.startswith("_"))
+            return sorted(key for key in unread if theirs[key] not in (None, [], {}, *OFF.get(key, ())))
+    return []

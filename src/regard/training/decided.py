@@ -1,0 +1,48 @@
+"""What of a run's settings has decided its numbers so far, and must stay while it goes on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from regard.config import to_dict
+from regard.errors import USAGE, UserError
+from regard.training.config import RunConfig
+from regard.training.schedule import ENDLESS
+
+FREE = ("about", "train.save_minutes", "train.on_nan", "valid.patience")
+"These may change at any time: what they say about the future was not asked in the past."
+
+
+def essence(config: RunConfig) -> dict[str, Any]:
+    """All that decided. Where the files stand did not: of their contents a fingerprint is kept."""
+    data = to_dict(config)
+    data["data"] = {key: data["data"][key] for key in ("max_len", "too_long", "columns")}
+    return without_free(data)
+
+
+def without_free(settings: dict[str, Any]) -> dict[str, Any]:
+    """For checkpoints of earlier versions too, which kept some keys that are free now."""
+    kept = {key: dict(value) if isinstance(value, dict) else value for key, value in settings.items()}
+    longer = ("train.steps",) if kept["train"]["schedule"] in ENDLESS else ()
+    for key in (*FREE, *longer):
+        section, _, name = key.rpartition(".")
+        (kept[section] if section else kept).pop(name, None)
+    return kept
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif old != new:
+        yield f"{path} was {old!r} and is {new!r}"
+
+
+def refuse_decided(before: RunConfig, now: RunConfig) -> None:
+    changed = [*differences(essence(before), essence(now))]
+    if changed:
+        raise UserError(
+            f"what decided the run's numbers so far must stay: {', '.join(changed)}",
+            f"free are {', '.join(FREE)}, the paths in [data], and train.steps where train.schedule is "
+            f"{' or '.join(ENDLESS)}; for anything else start a new run with `regard train`",
+            exit_code=USAGE,
+        )
