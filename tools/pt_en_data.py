@@ -1,9 +1,12 @@
 """Make the data of the recipe pt-en: training pairs, two test sets, and nothing shared between them.
 
     python tools/pt_en_data.py DATA OUT
+    python tools/pt_en_distil.py OUT/sources.txt OUT/distilled.tsv
+    python tools/pt_en_data.py DATA OUT
 
 DATA holds `tatoeba_pt_en` and `more_pt_en`; OUT gets `train.tsv`, `valid.tsv`, `test.tsv` (Tatoeba) and
-`test_long.tsv` (prose), and `sources.txt`, the Portuguese sides that a teacher may translate (tools/pt_en_distil.py).
+`test_long.tsv` (prose), and `sources.txt`, the Portuguese sides that a teacher may translate. Once OUT holds the
+teacher's translations, `mixed.tsv` is what people wrote and what the teacher wrote, in one file.
 
 Which row is tested is a hash of its Portuguese side alone. A sentence has several translations, and translations
 have several sources, so a pair is dropped from training when *either* side, without case and punctuation, stands in
@@ -60,6 +63,19 @@ def main(data: Path, out: Path) -> None:
         print(f"{name}: {len(pairs):,} pairs")
     (out / "sources.txt").write_text("".join(f"{text}\n" for text in sources), encoding="utf-8")
     print(f"sources: {len(sources):,} sentences")
+    if (out / "distilled.tsv").exists():
+        mixed = list(dict.fromkeys([*train, *taught(out / "distilled.tsv", seen)]))
+        (out / "mixed.tsv").write_text("".join(f"{pt}\t{en}\n" for pt, en in mixed), encoding="utf-8")
+        print(f"mixed: {len(mixed):,} pairs")
+
+
+def taught(path: Path, seen: set[str]) -> Iterator[Pair]:
+    """The teacher's pairs that can be believed: neither side is tested, and none is three times the other."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        pt, _, en = line.partition("\t")
+        alike = len(pt.split()) <= 3 * len(en.split()) + 2 and len(en.split()) <= 3 * len(pt.split()) + 2
+        if en and alike and key(pt) not in seen and key(en) not in seen:
+            yield pt, en
 
 
 def read_lines(path: Path) -> Iterator[str]:

@@ -72,11 +72,11 @@ def read_pairs(
 
 
 def translated(model: str, sources: list[str], beam: int, line: Line) -> list[str]:
-    from regard.tasks.load import load_task
+    from regard.cli.opening import open_task
     from regard.tasks.translator import Translator
 
     texts = []
-    for number, translation in enumerate(load_task(model, Translator).many(sources, beam=beam), start=1):
+    for number, translation in enumerate(open_task(model, Translator).many(sources, beam=beam), start=1):
         texts.append(translation.text)
         line.show(f"{number:,}/{len(sources):,} sentences")
     line.say(f"{len(sources):,} sentences translated")

@@ -60,10 +60,10 @@ def command(
     """
     lines = read(texts, path)
     check_svg(svg)
-    from regard.tasks.load import load_task
+    from regard.cli.opening import open_task
     from regard.tasks.translator import Translator
 
-    translate = load_task(model, Translator)
+    translate = open_task(model, Translator)
     search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_new": max_new, "tree": tree}
     from_stdin = path is None and (not texts or "-" in texts)
     results = run(translate, lines, typed=from_stdin and sys.stdin is not None and sys.stdin.isatty(), search=search)

@@ -124,8 +124,7 @@ class KeyValueState:
         return torch.ones_like(self.memory[0][0][:, 0, :, 0], dtype=torch.bool)  # (B, S), all of it open
 
     def free(self, row: int) -> None:
-        self.keys[:, row] = 0.0
-        self.values[:, row] = 0.0
+        self.keys[:, row] = self.values[:, row] = 0.0
         self._set_length(row, 0)
 
     def _set_length(self, row: int, length: int) -> None:

@@ -63,7 +63,8 @@ class Gpt(Model):
         return Output(hidden if self.unembed is None else self._scores(hidden), hidden)
 
     def _scores(self, hidden: Tensor) -> Scores:
-        assert self.unembed is not None and self.decoder.embed.token is not None
+        assert self.unembed is not None
+        assert self.decoder.embed.token is not None
         return self.unembed.scores(hidden, self.decoder.embed.token.weight)
 
     def new_state(self, batch: int, max_len: int) -> KeyValueState:
