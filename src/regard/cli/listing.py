@@ -2,31 +2,47 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
-from regard.config import read_toml
+from regard.cli.get import size_text
+from regard.config import read_toml, to_dict
 
 EXAMPLES = """\b
 Examples:
   regard list
   regard list presets
   regard list recipes --json
+  regard list data
 """
+KINDS = ["families", "presets", "recipes", "data", "models"]
+TO_FETCH = {"data", "models"}
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("kind", type=click.Choice(["families", "presets", "recipes"]), default="families")
+@click.argument("kind", type=click.Choice(KINDS), default="families")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(kind: str, as_json: bool) -> None:
-    """List the families of models, their named sizes (presets), or the training runs that ship (recipes)."""
-    rows = find(kind)
+    """List what exists.
+
+    The families of models, their named sizes (presets), the training runs that ship (recipes), or the public data and
+    models that `regard get` fetches by name.
+    """
+    rows = find_public(kind) if kind in TO_FETCH else find(kind)
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
-    width = max(map(len, rows), default=0)
-    for name, text in rows.items():
-        click.echo(f"{name:{width}}  {text}")
+    table = [[name, *columns(row)] for name, row in rows.items()]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        click.echo("  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def columns(row: str | dict[str, Any]) -> list[str]:
+    if isinstance(row, str):
+        return [row]
+    return [size_text(row["size"]), row["licence"], row["about"]]
 
 
 def find(kind: str) -> dict[str, str]:
@@ -38,3 +54,12 @@ def find(kind: str) -> dict[str, str]:
     if kind == "families":
         return {name: family.summary for name, family in FAMILIES.items()}
     return {preset: name for name, family in FAMILIES.items() for preset in family.presets}
+
+
+def find_public(kind: str) -> dict[str, dict[str, Any]]:
+    """Everything the catalogue says; a size, a revision or a checksum that is not known is null."""
+    from regard.data.catalogue import read_catalogue
+
+    known = read_catalogue()
+    entries = known.data if kind == "data" else known.models
+    return {name: {**to_dict(entry), "size": entry.size, "home": entry.home} for name, entry in entries.items()}

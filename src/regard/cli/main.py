@@ -33,11 +33,12 @@ VERBS = {
     "generate": Verb("use", "regard.cli.generate", "Continue a text or answer a question."),
     "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors."),
     "tokenize": Verb("use", "regard.cli.tokenizing", "Split texts into tokens and show how, or learn to."),
+    "get": Verb("train", "regard.cli.get", "Fetch public data or a public model by its name."),
     "train": Verb("train", "regard.cli.train", "Train a model from a recipe or a TOML file."),
     "resume": Verb("train", "regard.cli.resume", "Go on with a run as if it had never stopped."),
     "evaluate": Verb("train", "regard.cli.evaluate", "Score a model on sentences it has not seen."),
     "summary": Verb("look", "regard.cli.summary", "Show a model's parts, size, memory and cost."),
-    "list": Verb("look", "regard.cli.listing", "List what exists: families and presets."),
+    "list": Verb("look", "regard.cli.listing", "List what exists: families, presets, recipes, data, models."),
     "verify": Verb("judge", "regard.cli.verifying", "Check every promised equality on your own model."),
     "convert": Verb("change", "regard.cli.convert", "Rewrite a checkpoint as a safetensors directory."),
 }

@@ -54,16 +54,17 @@ def command(model: str, as_json: bool) -> None:
         size = subject.model.n_parameters
         click.echo(json.dumps({"model": model, "parameters": size, "passed": passed, "rows": found}, allow_nan=False))
     if not passed:
-        sys.exit(FAILURE)
+        click.get_current_context().exit(FAILURE)
 
 
 def open_subject(model: str) -> "Subject":
     import torch
 
+    from regard.cli.opening import find_model
     from regard.lab.subject import Subject
     from regard.machine import memory_limit_bytes
     from regard.models.registry import FAMILIES, build_preset
-    from regard.weights.store import load_model, locate
+    from regard.weights.store import load_model
 
     if not Path(model).exists() and any(model in family.presets for family in FAMILIES.values()):
         needed, here = 4 * build_preset(model, device="meta").n_parameters, memory_limit_bytes()
@@ -71,7 +72,7 @@ def open_subject(model: str) -> "Subject":
             raise UserError(f"{model} has {needed:,} bytes, this computer {here:,}", "verify a smaller one")
         torch.manual_seed(0)
         return Subject(build_preset(model))
-    path = locate(model)
+    path = find_model(model)
     return Subject(load_model(path), path if path.is_dir() else None)
 
 

@@ -1,6 +1,6 @@
 """The readable twins of the fast kernels: for as long as one looks, every model goes through them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ def attend(*args: Any, **options: Any) -> Tensor:
     return attention.readable(*args, **options)[0]
 
 
-def cell(self: Recurrence, x: Tensor, parts: tuple[Tensor, ...], weights: list[Tensor]) -> tuple[Tensor, ...]:
+def cell(self: Recurrence, x: Tensor, parts: tuple[Tensor, ...], weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
     new = CELLS[self.kind](x, *parts, *weights)
     return new if isinstance(new, tuple) else (new,)
 

@@ -1,0 +1,41 @@
+"""`regard list` shows what exists, as a table and as JSON."""
+
+import json
+
+import pytest
+
+from regard.cli.main import run
+from regard.data.catalogue import read_catalogue
+
+
+def test_data_and_models_are_shown_with_size_and_licence(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, name, parts in (
+        ("data", "multi30k", ["1.3 MB", "none stated"]),
+        ("data", "tatoeba-pt-en", ["size unknown", "CC-BY 2.0 FR"]),
+        ("models", "gpt2", ["550 MB", "MIT"]),
+    ):
+        assert run(["list", kind]) == 0
+        row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name} "))
+        assert [part for part in parts if part not in row] == []
+
+
+def test_json_says_all_that_the_catalogue_knows_and_null_where_it_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    known = read_catalogue()
+    assert run(["list", "data", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert list(rows) == list(known.data)
+    assert rows["multi30k"]["revision"] == known.data["multi30k"].revision
+    assert [len(file["sha256"]) for file in rows["multi30k"]["files"]] == [64] * 6
+    assert rows["multi30k"]["size"] == sum(file["size"] for file in rows["multi30k"]["files"])
+    assert rows["tatoeba-pt-en"]["size"] is None
+    assert {file["sha256"] for file in rows["tatoeba-pt-en"]["files"]} == {None}
+    assert run(["list", "models", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows["t5-small"]["revision"] is None
+    assert rows["gpt2"]["home"] == "https://huggingface.co/openai-community/gpt2"
+
+
+def test_recipes_are_still_one_text_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "recipes", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows["multi30k-de-en"].startswith("German to English")
