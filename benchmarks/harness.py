@@ -61,7 +61,8 @@ def report(name: str, header: list[str], rows: list[list[str]], data: dict[str, 
     """A table for people, a dated file in results/, and one JSON line last for programs."""
     table = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     table += ["| " + " | ".join(row) + " |" for row in rows]
-    command = " ".join(["python", *sys.argv])
+    script = f"benchmarks/{Path(sys.argv[0]).name}"
+    command = " ".join(["python", script, *(Path(word).name for word in sys.argv[1:])])  # no folders of this machine
     lines = [f"# {name}, {data['machine']['date']}", "", *table, "", *([note, ""] if note else [])]
     lines += [f"Command: `{command}`", "", "```json", json.dumps(data), "```", ""]
     RESULTS.mkdir(exist_ok=True)

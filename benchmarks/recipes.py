@@ -36,7 +36,7 @@ def score(folder: Path, beam: int) -> dict[str, Any]:
     return {
         "recipe": folder.name,
         "parameters": translator.model.n_parameters,
-        "scores": {each.name: str(each) for each in scores},
+        "scores": {each.name: str(each).removeprefix(f"{each.name} ") for each in scores},
         "signature": scores[0].signature,
         "sentences": len(pairs),
         "minutes": end["seconds"] / 60,
