@@ -292,9 +292,6 @@ def test_a_model_without_network_names_the_hub(
     assert "is https://huggingface.co reachable?" in capsys.readouterr().err
 
 
-# Speed
-
-
 def test_data_is_listed_and_fetched_without_torch(server: Server) -> None:
     script = "import sys\nfrom regard.cli.main import run\nrun(['list', 'data'])\nrun(['list', 'models'])\n"
     script += f"run(['get', 'tinyshakespeare', '--from', '{server.url}'])\nassert 'torch' not in sys.modules"

@@ -58,7 +58,8 @@ def get_data(name: str, entry: "DataSet", to: Path | None, mirror: str | None, y
     folder = to or Path("data") / entry.folder
     absent = [file for file in entry.files if not is_there(file, folder / file.name)]
     if not absent:
-        click.echo(f"{name} is already there", err=True)
+        whole = " and whole" if all(file.sha256 for file in entry.files) else ""
+        click.echo(f"{name} is already there{whole}", err=True)
         return folder
     for file in absent:
         check_address(entry.locate(file, mirror))
