@@ -22,7 +22,7 @@ class Scores:
     bias: Tensor | None
 
     def dense(self) -> Tensor:
-        return functional.linear(self.x, self.weight, self.bias)  # (..., V)
+        return functional.linear(self.x.to(self.weight.dtype), self.weight, self.bias)  # (..., V)
 
 
 class Unembed(nn.Module):
