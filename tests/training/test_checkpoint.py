@@ -69,6 +69,34 @@ def test_half_written_ones_are_ignored_and_swept_away(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("step-*")] == [kept.name]
 
 
+@pytest.mark.parametrize("renames", [0, 1, 2])
+def test_a_kill_between_the_renames_of_the_same_step_leaves_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    model, optimizer = make()
+    path = checkpoint.save(tmp_path, 5, model, optimizer, {"try": 1})
+    rename, done = Path.rename, []
+
+    def killed(self: Path, target: Path) -> Path:
+        if len(done) == renames:
+            raise KeyboardInterrupt
+        done.append(target)
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        if renames < 2:
+            with pytest.raises(KeyboardInterrupt):
+                checkpoint.save(tmp_path, 5, model, optimizer, {"try": 2})
+        else:
+            checkpoint.save(tmp_path, 5, model, optimizer, {"try": 2})
+    assert checkpoint.latest(tmp_path) == path
+    manifest = checkpoint.restore(path, model, optimizer)
+    assert manifest["try"] == (2 if renames == 2 else 1)
+    checkpoint.prune(tmp_path, keep={5})
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["latest", path.name]
+
+
 def test_the_average_is_the_mean(tmp_path: Path) -> None:
     paths = []
     for number in range(3):

@@ -24,6 +24,7 @@ from regard.errors import FAILURE, UserError
 from regard.files import flush, read_json_object
 
 FILES = ("model.safetensors", "optimizer.safetensors")
+RETIRED = ".tmp-retired"
 
 
 def save(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, meta: Mapping[str, Any]) -> Path:
@@ -41,10 +42,14 @@ def save(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optim
         (temporary / "manifest.json").write_text(manifest, encoding="utf-8")
         for name in (*FILES, "manifest.json"):
             flush(temporary / name)
-        if final.exists():  # the same step again, after a resume
-            shutil.rmtree(final)
+        retired = final.with_name(final.name + RETIRED)
+        if final.exists():  # the same step again, after a resume: the old one stays readable until the new one is there
+            shutil.rmtree(retired, ignore_errors=True)
+            final.rename(retired)
         temporary.rename(final)
+        flush(folder)
         point_to(folder / "latest", final.name)
+        shutil.rmtree(retired, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise UserError(
@@ -75,6 +80,10 @@ def prune(folder: Path, keep: Collection[int]) -> None:
 
 def latest(folder: Path) -> Path | None:
     """The newest checkpoint that is whole; an older one where the newest is damaged."""
+    for retired in folder.glob(f"step-*{RETIRED}"):  # a kill fell between the two renames of `save`
+        final = retired.with_name(retired.name.removesuffix(RETIRED))
+        if not final.exists():
+            retired.rename(final)
     published = sorted((path for path in folder.glob("step-*") if ".tmp-" not in path.name), reverse=True)
     for path in published:
         if is_whole(path):
