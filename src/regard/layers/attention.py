@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
 from regard.layers.mask import Mask
 from regard.layers.position import Rotation
 
@@ -87,10 +88,10 @@ class MultiHeadAttention(nn.Module):
         self.d_head = d_head or d_model // n_heads
         self.scale = self.d_head**-0.5 if scaled else 1.0
         self.dropout = Dropout(dropout)
-        self.q = nn.Linear(d_model, self.n_heads * self.d_head, bias=qkv_bias)
-        self.k = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
-        self.v = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
-        self.o = nn.Linear(self.n_heads * self.d_head, d_model, bias=out_bias)
+        self.q = Linear(d_model, self.n_heads * self.d_head, bias=qkv_bias)
+        self.k = Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
+        self.v = Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
+        self.o = Linear(self.n_heads * self.d_head, d_model, bias=out_bias)
 
     def queries(self, x: Tensor, rotation: Rotation | None = None) -> Tensor:
         q = self.q(x).unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2)  # (B, H, T, K)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.layers.dropout import Dropout
+from regard.layers.linear import Linear
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 
@@ -29,10 +30,10 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.gate = nn.Linear(d_model, d_ff, bias=bias) if gated else None
-        self.up = nn.Linear(d_model, d_ff, bias=bias)
+        self.gate = Linear(d_model, d_ff, bias=bias) if gated else None
+        self.up = Linear(d_model, d_ff, bias=bias)
         self.dropout = Dropout(dropout)
-        self.down = nn.Linear(d_ff, d_model, bias=bias)
+        self.down = Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.gate is None:

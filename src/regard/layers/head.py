@@ -5,9 +5,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.layers.feedforward import ACTIVATIONS, Activation
+from regard.layers.linear import linear
 from regard.layers.norm import make_norm
 
 PoolKind = Literal["first", "mean", "last"]
@@ -22,7 +22,7 @@ class Scores:
     bias: Tensor | None
 
     def dense(self) -> Tensor:
-        return functional.linear(self.x.to(self.weight.dtype), self.weight, self.bias)  # (..., V)
+        return linear(self.x.to(self.weight.dtype), self.weight, self.bias)  # (..., V)
 
 
 class Unembed(nn.Module):

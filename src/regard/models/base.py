@@ -80,7 +80,9 @@ def without_memory() -> Iterator[None]:
 class Model(nn.Module):
     """A torch module that knows its configuration."""
 
-    config: Any
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
 
     @property
     def device(self) -> torch.device:

@@ -59,8 +59,7 @@ class Bert(Model):
     config: BertConfig
 
     def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.encoder = Encoder(config, config.vocab_size)
         self.pooler = Pooler(config.d_model, config.pooler) if config.pooler else None
         self.dropout = Dropout(config.pooled_heads_dropout)
@@ -69,15 +68,8 @@ class Bert(Model):
     def _make_head(self, name: HeadName) -> nn.Module:
         config = self.config
         if name == "masked_lm":
-            width = config.d_embed or config.d_model
-            return MaskedLmHead(
-                config.d_model,
-                width,
-                config.vocab_size,
-                activation=config.activation,
-                norm_eps=config.norm_eps,
-                tied=config.tie,
-            )
+            sizes = config.d_model, config.d_embed or config.d_model, config.vocab_size
+            return MaskedLmHead(*sizes, activation=config.activation, norm_eps=config.norm_eps, tied=config.tie)
         if name == "replaced_token":
             return ReplacedTokenHead(config.d_model, config.activation)
         n_out = len(config.labels) if name in ("classify", "tag") else 2

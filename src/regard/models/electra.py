@@ -28,8 +28,7 @@ class Electra(Model):
     config: ElectraConfig
 
     def __init__(self, config: ElectraConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.generator = Bert(config.generator)
         self.discriminator = Bert(config.discriminator)
         self.generator.encoder.embed.token = self.discriminator.encoder.embed.token

@@ -44,8 +44,7 @@ class Gpt(Model):
     config: GptConfig
 
     def __init__(self, config: GptConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.decoder = Decoder(config, config.vocab_size)
         self.unembed: Unembed | None = None
         self.classify: nn.Linear | None = None

@@ -181,8 +181,7 @@ class RecurrentLanguageModel(Model):
     config: RecurrentConfig
 
     def __init__(self, config: RecurrentConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.decoder = Decoder(config, learnt_start=config.learnt_start)
 
     def forward(self, ids: Tensor, valid: Tensor | None = None) -> Output:
@@ -209,8 +208,7 @@ class RecurrentTranslator(Model):
     config: RecurrentConfig
 
     def __init__(self, config: RecurrentConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
 
@@ -250,8 +248,7 @@ class RecurrentClassifier(Model):
     config: RecurrentConfig
 
     def __init__(self, config: RecurrentConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.encoder = Encoder(config)
         self.dropout = Dropout(config.dropout)
         self.classify = nn.Linear(config.d_model, len(config.labels))

@@ -75,8 +75,7 @@ class Transformer(Model):
     config: TransformerConfig
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.encoder = Encoder(config, config.vocab_size)
         self.decoder = Decoder(config.decoder, config.out_size, cross=True, tied=config.tie in ("all", "sides"))
         self.unembed = Unembed(

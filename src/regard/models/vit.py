@@ -64,8 +64,7 @@ class Vit(Model):
     config: VitConfig
 
     def __init__(self, config: VitConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.embed = PatchEmbedding(config, config.grid, config.patch_size, config.channels, distil=config.distil)
         self.encoder = Stack(config, causal=False)
         self.pooler = Pooler(config.d_model, config.pooler) if config.pooler else None

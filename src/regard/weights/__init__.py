@@ -1,5 +1,5 @@
 """The translations: from Hugging Face directories and GGUF files to our models and back.
 
-A layout is data: a table of configuration keys and a table of tensor names (bert.py, gpt2.py ...). keymap.py and
-layout.py read the tables in both directions, so what can be opened can be saved.
+A layout is data: a table of configuration keys and a table of tensor names (layouts/*.toml). keymap.py
+and layout.py read the tables in both directions, so what can be opened can be saved.
 """

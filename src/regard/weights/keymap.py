@@ -75,8 +75,7 @@ class Source:
 class KeyMap:
     def __init__(self, table: Mapping[str, Edit], *, prefix: str = "") -> None:
         """`prefix` is what a file that holds a bare model leaves out."""
-        self.prefix = prefix
-        self.rules = list(table.items())
+        self.rules, self.prefix = list(table.items()), prefix
         self._ours = [[pattern_of(name) for name in edit.ours] for _, edit in self.rules]
 
     def sources(self, ours: Iterable[str], *, bare: bool = False) -> list[Source]:
@@ -94,11 +93,9 @@ class KeyMap:
                 if match := pattern.fullmatch(name):
                     numbers, suffix = match.groups()[:-1], match.groups()[-1] or ""
                     fill = [template.format(*numbers) + suffix for template in (theirs, *edit.ours)]
-                    return Source(self.stripped(fill[0]) if bare else fill[0], tuple(fill[1:]), edit)
+                    name = fill[0].removeprefix(f"{self.prefix}.") if bare else fill[0]
+                    return Source(name, tuple(fill[1:]), edit)
         return None
-
-    def stripped(self, name: str) -> str:
-        return name.removeprefix(f"{self.prefix}.") if self.prefix else name
 
     def is_bare(self, names: Iterable[str]) -> bool:
         return bool(self.prefix) and not any(name.startswith(f"{self.prefix}.") for name in names)

@@ -31,26 +31,15 @@ _ACTIVATIONS = {
 }  # fmt: skip
 
 
-def _read_activation(name: str) -> str:
-    return pick(name, _ACTIVATIONS, "activation in config.json:")
-
-
-def _write_activation(name: str) -> str:
-    return next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == name)
-
-
-def _read_size(size: Any) -> tuple[int, int]:
-    height, width = size if isinstance(size, list) else (size, size)
-    return height, width
-
-
-def _write_size(size: tuple[int, int]) -> int | list[int]:
-    return size[0] if size[0] == size[1] else list(size)
-
-
 CODECS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "activation": (_read_activation, _write_activation),
-    "image_size": (_read_size, _write_size),
+    "activation": (
+        lambda name: pick(name, _ACTIVATIONS, "activation in config.json:"),
+        lambda name: next(theirs for theirs, ours in _ACTIVATIONS.items() if ours == name),
+    ),
+    "image_size": (
+        lambda size: size if isinstance(size, list) else [size, size],
+        lambda size: size[0] if size[0] == size[1] else list(size),
+    ),
 }
 "Fields of ours that are spelt otherwise in config.json: how to read and to write them."
 

@@ -121,7 +121,5 @@ def save_model(model: Model, directory: str | Path, *, shard_bytes: int = SHARD_
 
 def export(keys: KeyMap, tensors: Mapping[str, Tensor], *, bare: bool) -> dict[str, Tensor]:
     """Our tensors under their names."""
-    return {
-        source.theirs: source.edit.join([tensors[name] for name in source.ours])
-        for source in keys.sources(tensors, bare=bare)
-    }
+    sources = keys.sources(tensors, bare=bare)
+    return {source.theirs: source.edit.join([tensors[name] for name in source.ours]) for source in sources}

@@ -46,8 +46,10 @@ def read_headers(directory: Path) -> dict[str, Entry]:
     elif index.exists():
         table = read_index(index)
         files = [directory / name for name in sorted(set(table.values()))]
+    elif any(path.suffix in PICKLES for path in directory.iterdir()):
+        raise refuse_pickle(directory)
     else:
-        raise _no_weights(directory)
+        raise UserError(f"{directory} has no {SINGLE}", f"expected {SINGLE} or {INDEX} beside config.json")
     entries = {name: entry for file in files for name, entry in read_header(file).items()}
     held = {name: entry.file.name for name, entry in entries.items()}
     if table is not None and held != table:
@@ -55,12 +57,6 @@ def read_headers(directory: Path) -> dict[str, Entry]:
         found = f"{wrong[0]} is listed in {table.get(wrong[0])} and found in {held.get(wrong[0])}"
         raise UserError(f"{index} and the shards differ in {len(wrong)} tensors: {found}", "download all of them again")
     return entries
-
-
-def _no_weights(directory: Path) -> UserError:
-    if any(path.suffix in PICKLES for path in directory.iterdir()):
-        return refuse_pickle(directory)
-    return UserError(f"{directory} has no {SINGLE}", f"expected {SINGLE} or {INDEX} beside config.json")
 
 
 def refuse_pickle(source: Path) -> UserError:
