@@ -48,7 +48,7 @@ def read_json(path: Path, limit: int = MAX_SETTINGS, *, finite: bool = True) -> 
 def read_json_object(path: Path, limit: int = MAX_SETTINGS, *, finite: bool = True) -> dict[str, Any]:
     value = read_json(path, limit, finite=finite)
     if not isinstance(value, dict):
-        raise UserError(f"{path} holds a {type(value).__name__}", "expected a JSON object {...}")
+        raise UserError(f"{path} holds something of type {type(value).__name__}", "expected a JSON object {...}")
     return value
 
 

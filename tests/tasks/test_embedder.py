@@ -73,3 +73,12 @@ def test_a_converted_directory_pools_as_the_old_one_did(model: Bert, tmp_path: P
     ours = regard.load(tmp_path / "new")(texts)
     np.testing.assert_array_equal(ours, regard.load(old)(texts))
     assert not np.allclose(ours, plain(texts))
+
+
+def test_a_module_that_would_change_the_vectors_is_refused(model: Bert, tmp_path: Path) -> None:
+    directory = save(model, tmp_path / "dense")
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense"}
+    modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds.items()]
+    (directory / "modules.json").write_text(json.dumps(modules))
+    with refused(directory / "modules.json", "'Dense' is not supported"):
+        regard.load(directory)

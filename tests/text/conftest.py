@@ -189,3 +189,13 @@ def any_directory(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def any_kind(any_directory: Path) -> Tokenizer:
     return load(any_directory)
+
+
+@pytest.fixture(scope="session")
+def gpt2(gpt2_dir: Path) -> Tokenizer:
+    return load(gpt2_dir)
+
+
+@pytest.fixture(scope="session")
+def bert(bert_dir: Path) -> Tokenizer:
+    return load(bert_dir)

@@ -22,16 +22,6 @@ LECTURE = "Aragorn told Frodo to mind Lothlorien"
 
 
 @pytest.fixture(scope="module")
-def gpt2(gpt2_dir: Path) -> Tokenizer:
-    return load(gpt2_dir)
-
-
-@pytest.fixture(scope="module")
-def bert(bert_dir: Path) -> Tokenizer:
-    return load(bert_dir)
-
-
-@pytest.fixture(scope="module")
 def t5(t5_dir: Path) -> Tokenizer:
     return load(t5_dir)
 

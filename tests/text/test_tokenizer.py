@@ -21,16 +21,6 @@ from regard.text.load import load, load_pair
 from regard.text.tokenizer import Tokenizer
 
 
-@pytest.fixture(scope="module")
-def gpt2(gpt2_dir: Path) -> Tokenizer:
-    return load(gpt2_dir)
-
-
-@pytest.fixture(scope="module")
-def bert(bert_dir: Path) -> Tokenizer:
-    return load(bert_dir)
-
-
 def tiny(**options: Any) -> Tokenizer:
     core = tokenizers.Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2}, unk_token="[UNK]"))
     core.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -196,7 +196,7 @@ def _text(value: Any, where: str, name: str) -> str:
         return ""
     if isinstance(value, int | float):
         return json.dumps(value)
-    raise UserError(f"{where}: '{name}' holds a {type(value).__name__}", "expected text or a number")
+    raise UserError(f"{where}: '{name}' is of type {type(value).__name__}", "expected text or a number")
 
 
 def _parquet(path: Path, columns: list[str] | None) -> Numbered:

@@ -20,6 +20,7 @@ BATCH_TOKENS = 4096
 
 PoolKind = Literal["first", "mean", "last"]
 
+_MODULES = ("Transformer", "Pooling", "Normalize")
 _POOLING: dict[str, PoolKind] = {"cls": "first", "mean": "mean", "lasttoken": "last"}
 _POOLING_KEYS = {
     "cls": "pooling_mode_cls_token",
@@ -45,6 +46,9 @@ def read_pooling(directory: Path) -> Pooling:
     if not (directory / "modules.json").exists():
         return Pooling()
     modules = {kind.rpartition(".")[2]: path for kind, path in _modules(directory / "modules.json")}
+    if unknown := [kind for kind in modules if kind not in _MODULES]:
+        hint = f"regard knows {', '.join(_MODULES)}; without the others the vectors would be different ones"
+        raise UserError(f"{directory / 'modules.json'}: the module {unknown[0][:60]!r} is not supported", hint)
     pooling = _optional(directory / modules.get("Pooling", "1_Pooling") / "config.json")
     modes = [name for name, key in _POOLING_KEYS.items() if pooling.get(key)]
     named = pooling.get("pooling_mode")

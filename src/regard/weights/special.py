@@ -136,6 +136,10 @@ def _write_marian(config: Any) -> dict[str, Any]:
     return _write_bart(config) | {"share_encoder_decoder_embeddings": shared, "decoder_vocab_size": config.out_size}
 
 
+_PEGASUS = {"normalize_before": True, "normalize_embedding": False, "forced_eos_token_id": None}
+"What CTranslate2 asks the file for, and no end that transformers would force where ours has another number."
+
+
 def _pegasus_positions(config: Any) -> dict[str, Tensor]:
     table = sinusoids(config.max_len, config.d_model, interleaved=False)
     return {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
@@ -151,5 +155,5 @@ SPECIAL: dict[str, Special] = {
     "t5": Special(_read_t5, _write_t5),
     "bart": Special(_read_bart, _write_bart),
     "marian": Special(_read_marian, _write_marian),
-    "pegasus": Special(_read_bart, _write_bart, _pegasus_positions),
+    "pegasus": Special(_read_bart, lambda config: _write_bart(config) | _PEGASUS, _pegasus_positions),
 }

@@ -63,11 +63,11 @@ def check_container(path: Path) -> bool:
 def own_memory(path: Path, found: Any) -> dict[str, Tensor]:
     """Plain tensors, none larger than its bytes. safetensors shares no memory, so tied ones become copies."""
     if not isinstance(found, Mapping) or not found:
-        raise UserError(f"{path} holds a {type(found).__name__}", "expected tensors by name")
+        raise UserError(f"{path} holds something of type {type(found).__name__}", "expected tensors by name")
     result, storages, held, total = {}, set[int](), 0, 0
     for name, value in found.items():
         if not isinstance(name, str) or not isinstance(value, Tensor) or value.layout != torch.strided:
-            raise UserError(f"{path}: {str(name)[:80]!r} is a {type(value).__name__}", "expected plain tensors by name")
+            raise UserError(f"{path}: {str(name)[:80]!r} is of type {type(value).__name__}", "expected plain tensors by name")
         storage, claimed = value.untyped_storage(), value.numel() * value.element_size()
         seen = storage.data_ptr() in storages
         storages.add(storage.data_ptr())
