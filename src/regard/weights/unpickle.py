@@ -67,7 +67,7 @@ def own_memory(path: Path, found: Any) -> dict[str, Tensor]:
     result, storages, held, total = {}, set[int](), 0, 0
     for name, value in found.items():
         if not isinstance(name, str) or not isinstance(value, Tensor) or value.layout != torch.strided:
-            raise UserError(f"{path}: {str(name)[:80]!r} is of type {type(value).__name__}", "expected plain tensors by name")
+            raise UserError(f"{path}: {str(name)[:80]!r} is of type {type(value).__name__}", "expected plain tensors")
         storage, claimed = value.untyped_storage(), value.numel() * value.element_size()
         seen = storage.data_ptr() in storages
         storages.add(storage.data_ptr())
