@@ -1,7 +1,14 @@
-"""Vocabularies of GGUF files give llama.cpp's ids, for every split and on real lines."""
+"""Vocabularies of GGUF files give llama.cpp's ids, for every split and on real lines.
 
-import functools
-from collections.abc import Callable
+llama.cpp takes minutes to build, so llama_cpp_ids.json holds a digest of the ids that it gave; where it is installed,
+it is asked again, line by line. `REGARD_RECORD=1 pytest -n 0 tests/text/test_gguf_vocabulary.py` records anew.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +23,6 @@ from regard.text.gguf_vocabulary import SPLITS, from_metadata
 from regard.text.tokenizer import Tokenizer
 
 Metadata = dict[str, Any]
-Peer = Callable[[str], list[int]]
 
 
 def written(metadata: Metadata, folder: Path) -> Path:
@@ -47,15 +53,28 @@ def shortened(metadata: Metadata) -> Metadata:
     return metadata | {f"tokenizer.ggml.{key}": value for key, value in few.items()}
 
 
-def llama_cpp(metadata: Metadata, folder: Path) -> Peer:
-    library = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
-    model = library.Llama(str(written(metadata, folder)), vocab_only=True, verbose=False)
-    return functools.partial(_tokenize, model)
+RECORD = Path(__file__).with_name("llama_cpp_ids.json")
 
 
-def _tokenize(model: Any, text: str) -> list[int]:
-    ids: list[int] = model.tokenize(text.encode(), add_bos=True, special=True)
-    return ids
+def digest(ids: Iterable[list[int]]) -> str:
+    return hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest()
+
+
+def equals_llama_cpp(name: str, metadata: Metadata, folder: Path, lines: list[str]) -> None:
+    ours = [from_metadata(metadata).encode(line).ids for line in lines]
+    recorded = json.loads(RECORD.read_text())
+    if importlib.util.find_spec("llama_cpp"):
+        import llama_cpp
+
+        model = llama_cpp.Llama(str(written(metadata, folder)), vocab_only=True, verbose=False)
+        theirs = [model.tokenize(line.encode(), add_bos=True, special=True) for line in lines]
+        for line, one, other in zip(lines, ours, theirs, strict=True):
+            assert one == other, line
+        if os.environ.get("REGARD_RECORD"):
+            recorded[name] = {"llama-cpp-python": llama_cpp.__version__, "lines": len(lines), "sha256": digest(theirs)}
+            RECORD.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
+    assert len(lines) == recorded[name]["lines"]
+    assert digest(ours) == recorded[name]["sha256"]
 
 
 def _one_name_of_each_split() -> list[str]:
@@ -72,9 +91,7 @@ def test_ids_equal_llama_cpp_for_every_split(
 ) -> None:
     own = smollm2_metadata["tokenizer.ggml.pre"] == name
     metadata = (smollm2_metadata if own else shortened(smollm2_metadata)) | {"tokenizer.ggml.pre": name}
-    ours, theirs = from_metadata(metadata), llama_cpp(metadata, tmp_path)
-    for line in [*lines, *ODD]:
-        assert ours.encode(line).ids == theirs(line), line
+    equals_llama_cpp(name, metadata, tmp_path, [*lines, *ODD])
 
 
 @pytest.mark.parity
@@ -89,9 +106,8 @@ def test_the_real_file_has_a_bos_only_where_it_says_so(smollm2_metadata: Metadat
 
 @pytest.mark.parity
 def test_scored_vocabularies_equal_llama_cpp(llama_metadata: Metadata, tmp_path: Path, lines: list[str]) -> None:
-    ours, theirs = from_metadata(llama_metadata), llama_cpp(llama_metadata, tmp_path)
-    for line in [*lines, " two", "  three", "a</s>b", "<s>x", "<0x41>"]:
-        assert ours.encode(line).ids == theirs(line), line
+    odd = [" two", "  three", "a</s>b", "<s>x", "<0x41>"]
+    equals_llama_cpp("scored", llama_metadata, tmp_path, [*lines, *odd])
 
 
 @pytest.mark.parity
