@@ -92,6 +92,11 @@ def _gpt2(cls: str, **options: Any) -> tuple[str, Any]:
     return cls, hf.GPT2Config(**sizes | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0} | options)
 
 
+def _gpt(cls: str, **options: Any) -> tuple[str, Any]:
+    sizes = {"vocab_size": VOCAB, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": LENGTH}
+    return cls, hf.OpenAIGPTConfig(**sizes | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0} | options)
+
+
 ENCODERS = {
     "bert bare": _bert("BertModel"),
     "bert pre-training": _bert("BertForPreTraining"),
@@ -125,6 +130,8 @@ DECODERS = {
     "gpt2 untied, relu, narrow": _gpt2(
         "GPT2LMHeadModel", tie_word_embeddings=False, activation_function="relu", n_inner=20
     ),
+    "gpt": _gpt("OpenAIGPTLMHeadModel"),
+    "gpt untied, silu": _gpt("OpenAIGPTLMHeadModel", tie_word_embeddings=False, afn="silu"),
     "llama": ("LlamaForCausalLM", hf.LlamaConfig(**_LLAMA)),
     "llama grouped, tied, biases": (
         "LlamaForCausalLM",
@@ -143,6 +150,7 @@ DECODERS = {
 
 BARE_DECODERS = {
     "gpt2 bare": _gpt2("GPT2Model"),
+    "gpt bare": _gpt("OpenAIGPTModel"),
     "gpt2 classification": _gpt2("GPT2ForSequenceClassification", num_labels=3),
     "llama bare": ("LlamaModel", hf.LlamaConfig(**_LLAMA)),
 }

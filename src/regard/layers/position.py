@@ -146,6 +146,6 @@ class RotaryPosition(nn.Module):
     def _llama3(frequencies: Tensor, scaling: RopeScaling) -> Tensor:
         """Slow waves are stretched by the factor, fast ones kept, those between mixed linearly."""
         turns = scaling.original_max_len * frequencies / (2 * math.pi)  # in the original context
-        mix = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
-        mix = mix.clamp(0.0, 1.0)
+        low, high = scaling.low_freq_factor, scaling.high_freq_factor
+        mix = ((turns - low) / (high - low)).clamp(0.0, 1.0)
         return (1 - mix) * frequencies / scaling.factor + mix * frequencies

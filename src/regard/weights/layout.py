@@ -9,10 +9,10 @@ from typing import Any
 
 from regard.config import build, read_toml
 from regard.errors import UserError
-from regard.models.base import Model, ModelConfig
+from regard.models.base import ModelConfig
 from regard.models.registry import FAMILIES, Family
 from regard.weights.keymap import EDITS, Edit, KeyMap, pattern_of
-from regard.weights.special import CODECS, PLAIN, SPECIAL, Special
+from regard.weights.special import CODECS, SPECIAL, Special
 
 MAX_LABELS = 1_000_000
 
@@ -89,10 +89,7 @@ class Layout:
 
     @property
     def special(self) -> Special:
-        return SPECIAL.get(self.model_type, PLAIN)
-
-    def build(self, config: ModelConfig) -> Model:
-        return self.family.build(config)
+        return SPECIAL.get(self.model_type, Special())
 
     def read(self, theirs: Mapping[str, Any], names: Collection[str] = ()) -> ModelConfig:
         """Their config.json as our configuration, every value checked; `names` are the tensors in the file."""

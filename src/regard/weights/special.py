@@ -23,8 +23,6 @@ class Special:
     "Tensors that follow from the configuration and are written because transformers expects them."
 
 
-PLAIN = Special()
-
 _ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_fast": "gelu_tanh", "silu": "silu", "swish": "silu", "tanh": "tanh",
@@ -62,6 +60,11 @@ def _bert(unused_bias: str = "") -> Special:
 def _read_gpt2(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
     width = theirs.get("n_inner")
     return {"d_ff": 4 * theirs.get("n_embd", 768) if width is None else width}
+
+
+def _read_gpt(theirs: Theirs, names: Collection[str]) -> dict[str, Any]:
+    approximate = {"activation": "gelu_tanh"} if theirs.get("afn", "gelu") == "gelu" else {}  # so it was called in 2018
+    return _read_gpt2(theirs, names) | approximate
 
 
 _ROPE = {key: key for key in ("factor", "low_freq_factor", "high_freq_factor")}
@@ -150,6 +153,7 @@ SPECIAL: dict[str, Special] = {
     "roberta": _bert("lm_head.bias"),
     "electra": _bert(),
     "gpt2": Special(_read_gpt2, lambda config: {"n_inner": config.d_ff, "embd_pdrop": config.dropout}),
+    "openai-gpt": Special(_read_gpt, lambda config: {"afn": "gelu"} if config.activation == "gelu_tanh" else {}),
     "llama": Special(_read_llama, lambda config: _write_rope(config) | {"attention_bias": config.qkv_bias}),
     "qwen2": Special(_read_rope, _write_rope),
     "t5": Special(_read_t5, _write_t5),

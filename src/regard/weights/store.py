@@ -63,7 +63,7 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
     theirs, layout = read_layout(directory)
     entries = read_headers(directory)
     with described_by(directory / "config.json"):
-        model = layout.build(layout.read(theirs, entries.keys()))
+        model = layout.family.build(layout.read(theirs, entries.keys()))
     keys = layout.keymap(model.config)
     sources = keys.sources(model.state_dict(), bare=keys.is_bare(entries))
     entries = _resolve_old_names(entries, sources)
