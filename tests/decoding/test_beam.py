@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from decoding.writers import ALL, END, ENDS, VOCAB, Retold, Writer, every_text, writer
-from regard.decoding.beam import Hypothesis, beam_search
-from regard.decoding.search import DONE, greedy
+from regard.decoding.beam import BeamSettings, Hypothesis, beam_search
+from regard.decoding.search import DONE, Prefix, greedy
 from regard.errors import UserError
 
 LIMIT = 8
 TEXTS = every_text(5, 4)
 
 
-def search(w: Writer, *, limit: int | list[int] = LIMIT, beams: int = 4, **options: Any) -> list[list[Hypothesis]]:
-    room = limit if isinstance(limit, int) else max(limit)
-    return beam_search(
-        w.model.step, w.state(room), w.start, beams=beams, limit=limit, end_ids=w.model.config.eos_ids, **options
-    )
+def search(
+    w: Writer, *, limit: int | list[int] = LIMIT, prefix: Prefix = (), **settings: Any
+) -> list[list[Hypothesis]]:
+    state, ends = w.state(limit if isinstance(limit, int) else max(limit)), w.model.config.eos_ids
+    wanted = BeamSettings(**settings)
+    return beam_search(w.model.step, state, w.start, wanted, limit=limit, end_ids=ends, prefix=prefix)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -91,12 +92,11 @@ def test_a_longer_text_that_becomes_better_late_is_waited_for() -> None:
         later = torch.tensor([-sure, sure, -sure, -sure])
         return torch.where((ids == 3), first, later)
 
-    options: Any = {"beams": 2, "limit": 10, "end_ids": [end]}
-    state = Retold(None, torch.zeros(1, 1), torch.ones(1, 1).bool())
-    best = beam_search(step, state, torch.tensor([3]), **options)[0][0]
+    state, start = Retold(None, torch.zeros(1, 1), torch.ones(1, 1).bool()), torch.tensor([3])
+    best = beam_search(step, state, start, BeamSettings(beams=2), limit=10, end_ids=[end])[0][0]
     assert best.ids == (go,) * 10
     assert best.score == pytest.approx(math.log(0.2) / 10, abs=1e-5)
-    hasty = beam_search(step, state, torch.tensor([3]), exact=False, **options)[0][0]
+    hasty = beam_search(step, state, start, BeamSettings(beams=2, exact=False), limit=10, end_ids=[end])[0][0]
     assert hasty.ids == (end,)
 
 
@@ -108,10 +108,9 @@ def test_empty_places_in_the_beam_are_no_hypotheses() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_remembering_and_computing_again_find_the_same(name: str) -> None:
     w = writer(name, 6)
-    options: Any = {"beams": 4, "limit": LIMIT, "end_ids": ENDS, "n_best": 4}
-    ours = beam_search(w.model.step, w.state(LIMIT), w.start, **options)
-    with torch.no_grad():
-        again = beam_search(Retold.step, Retold(w.model, w.src, w.valid), w.start, **options)
+    settings, state = BeamSettings(beams=4, n_best=4), Retold(w.model, w.src, w.valid)
+    ours = search(w, beams=4, n_best=4)
+    again = beam_search(Retold.step, state, w.start, settings, limit=LIMIT, end_ids=ENDS)
     for found, other in zip(ours, again, strict=True):
         assert [each.ids for each in found] == [each.ids for each in other]
         assert [each.score for each in found] == pytest.approx([each.score for each in other], abs=1e-4)
@@ -144,7 +143,8 @@ def test_sentences_leave_the_batch_when_they_are_over_and_nobody_notices() -> No
         return w.model.step(ids, state, valid)
 
     limits = [1 + row % 8 for row in range(16)]
-    found = beam_search(step, w.state(8), w.start, beams=3, limit=limits, end_ids=ENDS, length_penalty=0.0)
+    settings = BeamSettings(beams=3, length_penalty=0.0)
+    found = beam_search(step, w.state(8), w.start, settings, limit=limits, end_ids=ENDS)
     assert sizes[0] == 16
     assert sizes[1:] == sorted(sizes[1:], reverse=True)
     assert sizes[-1] < sizes[1]
@@ -203,19 +203,34 @@ def test_the_limit_is_a_reason() -> None:
 
 
 def test_no_sentences_give_no_results() -> None:
-    assert beam_search(Retold.step, None, torch.zeros(0, dtype=torch.long), beams=2, limit=3, end_ids=ENDS) == []
+    nobody = torch.zeros(0, dtype=torch.long)
+    assert beam_search(Retold.step, None, nobody, BeamSettings(), limit=3, end_ids=ENDS) == []
 
 
-def test_damaged_scores_are_an_error_not_a_text() -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("t", [0, 1])
+def test_damaged_scores_are_an_error_not_a_text(value: float, t: int) -> None:
     w = writer("rnn", 2)
 
     def broken(ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
         scores = w.model.step(ids, state, valid)
-        scores[0, 3] = torch.nan
+        scores[-1, 3] = value if int(state.lengths[0]) > t else 0.0
         return scores
 
-    with pytest.raises(UserError, match="not numbers"):
-        beam_search(broken, w.state(4), w.start, beams=2, limit=4, end_ids=ENDS)
+    with pytest.raises(UserError, match="give no number"):
+        beam_search(broken, w.state(4), w.start, BeamSettings(beams=2), limit=4, end_ids=ENDS)
+
+
+def test_a_silenced_word_is_no_damage() -> None:
+    w = writer("rnn", 2)
+
+    def step(ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
+        scores = w.model.step(ids, state, valid)
+        scores[:, [0, 3, 4]] = -torch.inf
+        return scores
+
+    found = beam_search(step, w.state(4), w.start, BeamSettings(n_best=4), limit=4, end_ids=(), prefix=[[5], []])
+    assert not {0, 3, 4} & {id for each in found for one in each for id in one.ids}
 
 
 @pytest.mark.parametrize(
@@ -227,6 +242,7 @@ def test_damaged_scores_are_an_error_not_a_text() -> None:
         ({"length_penalty": math.nan}, "length penalty"),
         ({"length_penalty": math.inf}, "length penalty"),
         ({"prefix": [[VOCAB]]}, f"token {VOCAB} does not exist"),
+        ({"prefix": [[3, -1]]}, "token -1 does not exist"),
     ],
 )
 def test_senseless_wishes_are_refused(options: dict[str, Any], message: str) -> None:

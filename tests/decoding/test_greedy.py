@@ -1,9 +1,15 @@
 """Greedy search over a step function: it knows no model, so the model here is a table."""
 
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 
+from decoding.writers import writer
+from regard.decoding.sample import SampleSettings, sample
 from regard.decoding.search import DONE, greedy
 from regard.errors import UserError
 from regard.models.gpt import Gpt, GptConfig
@@ -16,6 +22,9 @@ class Counter:
 
     def __init__(self, rows: int) -> None:
         self.lengths = torch.zeros(rows, dtype=torch.long)
+
+    def reorder(self, index: Tensor) -> None:
+        self.lengths = self.lengths[index]
 
 
 def next_is_successor(ids: Tensor, state: Counter, valid: Tensor | None) -> Tensor:
@@ -38,12 +47,47 @@ def test_the_limit_is_kept() -> None:
     assert list(greedy(next_is_successor, Counter(1), torch.tensor([[0]]), limit=0)) == []
 
 
-def test_scores_that_are_not_numbers_are_an_error_not_a_token() -> None:
+@pytest.mark.parametrize("scores", [[torch.nan, 1.0], [1.0, torch.inf], [-torch.inf, -torch.inf]])
+def test_scores_that_are_not_numbers_are_an_error_not_a_token(scores: list[float]) -> None:
     def broken(ids: Tensor, state: Counter, valid: Tensor | None) -> Tensor:
-        return torch.full((len(ids), 5), torch.nan)
+        return torch.tensor([scores])
 
-    with pytest.raises(UserError, match="not numbers"):
+    with pytest.raises(UserError, match="give no number"):
         next(greedy(broken, Counter(1), torch.tensor([[0]]), limit=1))
+
+
+def test_no_rows_give_no_ids() -> None:
+    nobody = torch.zeros(0, 1, dtype=torch.long)
+    assert [step.tolist() for step in greedy(next_is_successor, Counter(0), nobody, limit=3)] in ([], [[]])
+
+
+@pytest.mark.parametrize("name", ["transformer", "bart", "t5", "lstm additive"])
+@pytest.mark.parametrize("kind", ["greedy", "sampled"])
+def test_rows_that_have_ended_leave_the_batch_and_nobody_notices(name: str, kind: str) -> None:
+    """Against the same search without an end in sight, in which no row ever leaves, cut at the ends."""
+    w, widths = writer(name, 24, seed=1), []
+    prefix: list[list[int]] = [[3, 4] if row % 3 == 0 else [] for row in range(24)]
+
+    def step(ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
+        widths.append(len(ids))
+        return w.model.step(ids, state, valid)
+
+    def run(ends: Collection[int]) -> list[list[int]]:
+        search = greedy if kind == "greedy" else partial(sample, settings=SampleSettings(top_k=6, seed=5))
+        steps = search(step, w.state(10), w.start[:, None], limit=10, end_ids=ends, prefix=prefix)
+        return torch.stack(list(steps), 1).tolist()
+
+    with torch.no_grad():
+        whole = run(())
+        assert set(widths) == {24}
+        widths.clear()
+        ends = {whole[1][2], whole[5][4], whole[7][6]}  # the models' own are hardly ever written
+        left = run(ends)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] < 24  # something has been saved
+    lengths = [next((t for t, id in enumerate(row, start=1) if id in ends), 10) for row in whole]
+    assert len(set(lengths)) > 2
+    assert [row[:n] + [DONE] * (len(left[0]) - n) for row, n in zip(whole, lengths, strict=True)] == left
 
 
 def test_ragged_prompts_in_one_batch_give_what_each_gives_alone() -> None:

@@ -1,6 +1,7 @@
 """Sampling draws from the right tokens with the right frequencies, and never at the mercy of its neighbours."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from decoding.writers import ENDS, writer
-from regard.decoding.sample import draw, filtered, keep_top_k, keep_top_p, sample, temper, uniform
+from regard.decoding.sample import SampleSettings, draw, keep_top_k, keep_top_p, sample, temper, uniform
 from regard.decoding.search import greedy
 from regard.errors import UserError
 
@@ -69,7 +70,7 @@ def test_what_is_kept_keeps_its_score() -> None:
 def test_filters_always_leave_a_token_and_it_can_be_drawn(
     scores: list[float], temperature: float, k: int, p: float, luck: float
 ) -> None:
-    left = filtered(torch.tensor([scores]), temperature, k, p)
+    left = SampleSettings(temperature, k, p).filter(torch.tensor([scores]))
     assert 1 <= len(kept(left)) <= k
     assert int(draw(left, torch.tensor([luck], dtype=torch.float64))) in kept(left)
 
@@ -86,7 +87,7 @@ def test_no_temperature_is_greedy_search(name: str, temperature: float) -> None:
     w = writer(name, 5)
     prompt = w.start[:, None]
     with torch.no_grad():
-        ours = list(sample(w.model.step, w.state(8), prompt, limit=8, temperature=temperature, end_ids=ENDS))
+        ours = list(sample(w.model.step, w.state(8), prompt, SampleSettings(temperature), limit=8, end_ids=ENDS))
         theirs = list(greedy(w.model.step, w.state(8), prompt, limit=8, end_ids=ENDS))
     assert torch.equal(torch.stack(ours), torch.stack(theirs))
 
@@ -95,7 +96,7 @@ def test_no_temperature_is_greedy_search(name: str, temperature: float) -> None:
 def write(rows: slice, seed: int) -> list[list[int]]:
     w = writer("transformer", 6)
     w = type(w)(w.model, w.src[rows], w.valid[rows])
-    steps = sample(w.model.step, w.state(12), w.start[:, None], limit=12, seed=seed, top_p=0.95)
+    steps = sample(w.model.step, w.state(12), w.start[:, None], SampleSettings(top_p=0.95, seed=seed), limit=12)
     return torch.stack(list(steps), 1).tolist()
 
 
@@ -110,18 +111,21 @@ def test_batch_mates_do_not_matter() -> None:
 
 def test_a_prefix_is_written_first() -> None:
     w = writer("transformer", 2)
-    steps = list(sample(w.model.step, w.state(4), w.start[:, None], limit=4, prefix=[[3, 5], [6]]))
+    steps = list(sample(w.model.step, w.state(4), w.start[:, None], SampleSettings(), limit=4, prefix=[[3, 5], [6]]))
     assert [steps[0].tolist(), int(steps[1][0])] == [[3, 6], 5]
 
 
-@pytest.mark.parametrize("bad", [{"temperature": -1.0}, {"temperature": math.nan}, {"top_k": 0}, {"top_p": 0.0}])
-def test_senseless_wishes_are_refused_before_the_first_word(bad: dict[str, float]) -> None:
-    w = writer("rnn", 1)
+@pytest.mark.parametrize(
+    "bad", [{"temperature": -1.0}, {"temperature": math.nan}, {"temperature": math.inf}, {"top_k": 0}, {"top_p": 0.0}]
+)
+def test_senseless_wishes_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="expected"):
-        sample(w.model.step, w.state(4), w.start[:, None], limit=4, **bad)  # type: ignore[arg-type]
+        SampleSettings(**bad)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_damaged_scores_are_an_error_not_a_token(value: float) -> None:
-    with pytest.raises(UserError, match="not numbers"):
-        draw(filtered(torch.full((1, 4), value), 1.0, None, 0.9), torch.tensor([0.5], dtype=torch.float64))
+    for settings in (SampleSettings(top_p=0.9), SampleSettings(temperature=0.0), SampleSettings(top_k=2)):
+        for scores in (torch.full((1, 4), value), torch.tensor([[1.0, abs(value), 2.0]])):
+            with pytest.raises(UserError, match="give no number"):
+                draw(settings.filter(scores), torch.tensor([0.5], dtype=torch.float64))

@@ -2,19 +2,21 @@
 
 import json
 import math
+from typing import Any
 
 import pytest
 
 from decoding.writers import ALL, ENDS, VOCAB, Writer, writer
-from regard.decoding.beam import Hypothesis, beam_search
+from regard.decoding.beam import BeamSettings, Hypothesis, beam_search
+from regard.decoding.search import Prefix
 from regard.decoding.tree import FINISHED, Node, Reason, Tree
 
 LIMIT, BEAMS = 7, 3
 
 
-def search(w: Writer, **options: object) -> list[list[Hypothesis]]:
-    options = {"beams": BEAMS, "limit": LIMIT, "end_ids": ENDS, "keep_tree": True} | options
-    return beam_search(w.model.step, w.state(LIMIT), w.start, **options)  # type: ignore[arg-type]
+def search(w: Writer, *, prefix: Prefix = (), **settings: Any) -> list[list[Hypothesis]]:
+    wanted = BeamSettings(**{"beams": BEAMS, "keep_tree": True} | settings)
+    return beam_search(w.model.step, w.state(LIMIT), w.start, wanted, limit=LIMIT, end_ids=ENDS, prefix=prefix)
 
 
 def tree_of(found: list[Hypothesis]) -> Tree:

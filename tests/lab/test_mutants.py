@@ -105,8 +105,8 @@ MUTANTS = [
     Mutant(
         "beam 1 = greedy",
         state.KeyValueState.reorder,
-        "self.keys[:, index], self.values[:, index]",
-        "self.keys[:, : len(index)], self.values[:, : len(index)]",
+        "self.keys_values[:, :, index, :, :used]",
+        "self.keys_values[:, :, : len(index), :, :used]",
         ["transformer", "llama"],
     ),
     Mutant(

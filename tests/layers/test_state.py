@@ -96,10 +96,10 @@ def assert_sound(state: KeyValueState, texts: list[Text]) -> None:
     """Lengths are right and what is beyond them is zero: a NaN left there would leak."""
     lengths = [len(text.written) for text in texts]
     assert state.lengths.tolist() == lengths
+    assert state.keys_values.size(2) == len(lengths)
     for row, length in enumerate(lengths):
-        assert not state.keys[:, row, :, length:].any()
-        assert not state.values[:, row, :, length:].any()
-        assert state.keys[:, row, :, :length].any(-1).all()
+        assert not state.keys_values[:, :, row, :, length:].any()
+        assert state.keys_values[:, :, row, :, :length].any(-1).all()
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +173,7 @@ def test_a_state_longer_than_the_learned_positions_ends_with_the_users_error(nam
 def test_a_new_state_is_empty_and_zero() -> None:
     state = model_of("llama").new_state(3, CAPACITY)
     assert state.capacity == CAPACITY
-    assert state.keys.shape == state.values.shape == (2, 3, 2, CAPACITY, 4)  # layers, rows, key heads, room, width
+    assert state.keys_values.shape == (2, 2, 3, 2, CAPACITY, 4)  # keys and values, layers, rows, heads, room, width
     assert_sound(state, [Text("llama", []) for _ in range(3)])
 
 
@@ -185,7 +185,7 @@ def test_ragged_rows_may_be_written_under_autocast(name: str) -> None:
     ids, valid = rectangle([[1, 2, 3], [4]], ["left", "left"])
     with torch.autocast("cpu", torch.bfloat16):
         ours = model.step(ids, state, valid)
-    assert state.keys.dtype == torch.float32
+    assert state.keys_values.dtype == torch.float32
     for row, text, written in zip(ours, texts, ([1, 2, 3], [4]), strict=True):
         text.written = written
         assert_close(row.float(), text.scores(), rtol=0.0, atol=0.1)

@@ -64,7 +64,7 @@ def test_scores_of_a_gguf_file_equal_those_of_transformers(generator: Generator,
 
 
 def test_a_question_is_answered_in_plain_english(generator: Generator) -> None:
-    answer = generator([{"role": "user", "content": "What is the capital of France?"}], limit=30)
+    answer = generator("What is the capital of France?", limit=30)
     assert "Paris" in answer.text
     assert answer.reason == "end"
 

@@ -14,6 +14,7 @@ import regard
 from regard.errors import UserError
 from regard.inspection.alignment import cross_attention
 from regard.layers.attention import readable
+from regard.pretrained import bundled
 from regard.tasks import translator as module
 from regard.tasks.load import load_task
 from regard.tasks.translation import Translation
@@ -43,8 +44,9 @@ def test_a_saved_model_is_a_translator(tmp_path: Path, name: str) -> None:
     assert loaded.summary().n_parameters == loaded.model.n_parameters
 
 
-def test_without_a_model_the_error_says_how_to_give_one() -> None:
-    with pytest.raises(UserError, match="none comes with the package yet") as caught:
+def test_without_a_model_the_error_says_how_to_give_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path)
+    with pytest.raises(UserError, match="the bundled model pt-en is not in this copy") as caught:
         load_task(None, Translator)
     assert "--model" in caught.value.hint
 
@@ -148,11 +150,15 @@ def test_one_text_and_several_are_not_confused(call: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"beam": 0}, {"max_new": 0}, {"n_best": 0}, {"length_penalty": math.inf}, {"prefix": [10_000]}]
+    "options",
+    [{"beam": 0}, {"max_new": 0}, {"n_best": 0}, {"length_penalty": math.inf}, {"prefix": [10_000]}, {"prefix": [-1]}],
 )
 def test_senseless_wishes_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UserError):
         translator()("mesa", **options)
+    if "prefix" not in options:
+        with pytest.raises(UserError):  # before the first text is read
+            translator().many([], **options)
 
 
 def test_a_prefix_begins_the_translation() -> None:

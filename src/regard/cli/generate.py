@@ -26,7 +26,6 @@ def command(prompts: tuple[str, ...], model: str | None, max_new: int, raw: bool
 
     generate = open_task(model, Generator)
     for prompt in records(prompts):
-        chat = not raw and generate.tokenizer.chat_template is not None
-        for piece in generate.stream([{"role": "user", "content": prompt}] if chat else prompt, limit=max_new):
+        for piece in generate.stream(prompt, limit=max_new, raw=raw):
             click.echo(piece, nl=False)
         click.echo()

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.config import require
-from regard.decoding.search import FREE, Prefix, S, Step, forced_ids, refuse_nan, refuse_unknown
+from regard.decoding.search import FREE, Prefix, S, Step, forced_ids, refuse_broken, refuse_unknown
 from regard.decoding.tree import Candidate, Growth, Reason, Tree
 from regard.errors import UserError
 
@@ -26,6 +26,26 @@ NONE = -1
 "Stands behind the end of a hypothesis that is shorter than its neighbours."
 MAX_PENALTY = 10
 "Far beyond any use, and small enough that no length to this power overflows."
+
+
+@dataclass(frozen=True)
+class BeamSettings:
+    """What is searched for, the same for every sentence."""
+
+    beams: int = 4
+    "Hypotheses kept at every step."
+    n_best: int = 1
+    "Finished ones to return."
+    length_penalty: float = 1.0
+    exact: bool = True
+    "Otherwise live hypotheses are judged by their present length: fewer steps, but a better longer one may be missed."
+    keep_tree: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.beams >= 1, f"a beam of {self.beams}", "expected at least 1")
+        require(self.n_best >= 1, f"the {self.n_best} best were asked for", "expected at least 1")
+        fits = abs(self.length_penalty) <= MAX_PENALTY  # and is a number
+        require(fits, f"the length penalty is {self.length_penalty}", f"expected {-MAX_PENALTY} to {MAX_PENALTY}")
 
 
 @dataclass(frozen=True)
@@ -42,46 +62,26 @@ class Hypothesis:
     "Of the whole sentence, where it was asked for."
 
 
-@dataclass(frozen=True)
-class Rules:
-    beams: int
-    n_best: int
-    length_penalty: float
-    end_ids: frozenset[int]
-    exact: bool
-
-    def __post_init__(self) -> None:
-        require(self.beams >= 1, f"a beam of {self.beams}", "expected at least 1")
-        require(self.n_best >= 1, f"the {self.n_best} best were asked for", "expected at least 1")
-        fits = abs(self.length_penalty) <= MAX_PENALTY  # and is a number
-        require(fits, f"the length penalty is {self.length_penalty}", f"expected {-MAX_PENALTY} to {MAX_PENALTY}")
-
-
 @torch.no_grad()
 def beam_search(
     step: Step[S],
     state: S,
     start: Tensor,
+    settings: BeamSettings,
     *,
-    beams: int,
     limit: int | Sequence[int],
     end_ids: Collection[int],
-    length_penalty: float = 1.0,
-    n_best: int = 1,
-    keep_tree: bool = False,
     prefix: Prefix = (),
-    exact: bool = True,
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each sentence, best first, after its token in `start` (B).
 
     The state holds B rows and is used up. `limit` counts tokens, the prefix and the end included, for all
-    sentences or for each. Without `exact` live hypotheses are judged by their present length: fewer steps,
-    but a longer and better one may be missed.
+    sentences or for each.
     """
     limits = torch.tensor([limit] * len(start) if isinstance(limit, int) else list(limit), device=start.device)
     require(bool((limits >= 1).all()), "a limit is below 1", "expected at least one token")
-    rules = Rules(beams, n_best, length_penalty, frozenset(end_ids), exact)
-    search = _Search(rules, start, limits, forced_ids(prefix, len(start), start.device), keep_tree=keep_tree)
+    forced = forced_ids(prefix, len(start), start.device)
+    search = _Search(settings, start, limits=limits, forced=forced, end_ids=frozenset(end_ids))
     while len(search.sentences):
         scores = step(search.last, state, None)  # (n · W, V)
         rows = search.advance(scores)
@@ -129,10 +129,12 @@ def _pad(x: Tensor, more: int, value: float) -> Tensor:
 class _Search:
     """The sentences whose search is not over: n of them, W live hypotheses each."""
 
-    def __init__(self, rules: Rules, start: Tensor, limits: Tensor, forced: Tensor, *, keep_tree: bool) -> None:
+    def __init__(
+        self, settings: BeamSettings, start: Tensor, *, limits: Tensor, forced: Tensor, end_ids: frozenset[int]
+    ) -> None:
         n, device = len(start), start.device
-        self.rules, self.limits, self.forced = rules, limits, forced
-        self.ends = torch.tensor(sorted(rules.end_ids), dtype=torch.long, device=device)
+        self.settings, self.limits, self.forced, self.end_ids = settings, limits, forced, end_ids
+        self.ends = torch.tensor(sorted(end_ids), dtype=torch.long, device=device)
         self.last = start[:, None]
         "(n · W, 1) what the model reads next."
         self.length = 0
@@ -140,7 +142,7 @@ class _Search:
         nothing = torch.zeros(n, 1, 0, device=device)
         self.live = _Paths(torch.zeros(n, 1, device=device), nothing.long(), nothing)
         self.finished = _Paths(torch.full((n, 0), -torch.inf, device=device), nothing.long()[:, :0], nothing[:, :0])
-        self.trees = [Growth(rules.length_penalty) for _ in range(n)] if keep_tree else None
+        self.trees = [Growth(settings.length_penalty) for _ in range(n)] if settings.keep_tree else None
         self.results: list[list[Hypothesis]] = [[] for _ in range(n)]
 
     def advance(self, scores: Tensor) -> Tensor:
@@ -174,30 +176,30 @@ class _Search:
 
     def _expand(self, log_probs: Tensor) -> tuple[_Paths, Tensor, tuple[Tensor, ...]]:
         """The best continuations and their parents; with a tree, also as many of those right behind them."""
-        wanted = self.rules.beams * (2 if self.trees is not None else 1)
+        wanted = self.settings.beams * (2 if self.trees is not None else 1)
         # The best of all are among the best of each: two small sortings instead of a large one.
         gains, tokens = log_probs.topk(min(wanted, log_probs.size(-1)))  # (n, W, k)
-        refuse_nan(gains)
+        refuse_broken(gains[..., 0].exp())  # where a forced token has no chance, 0 is a number and -inf is not
         totals = (self.live.values[..., None] + gains).flatten(1)  # (n, W · k)
         values, place = totals.topk(min(wanted, totals.size(1)))  # (n, k)
         parents = place // tokens.size(-1)
         found = values, parents, tokens.flatten(1).gather(1, place), gains.flatten(1).gather(1, place)
-        kept = tuple(each[:, : self.rules.beams] for each in found)
-        return self.live.grown(*kept), kept[1], tuple(each[:, self.rules.beams :] for each in found)
+        kept = tuple(each[:, : self.settings.beams] for each in found)
+        return self.live.grown(*kept), kept[1], tuple(each[:, self.settings.beams :] for each in found)
 
     def _finish(self, grown: _Paths, over: Tensor) -> None:
-        scores = (grown.values / self.length**self.rules.length_penalty).masked_fill(~over, -torch.inf)
+        scores = (grown.values / self.length**self.settings.length_penalty).masked_fill(~over, -torch.inf)
         ids = grown.ids.masked_fill(~over[..., None], NONE)
         new = grown._replace(values=scores, ids=ids)
-        self.finished = self.finished.beside(new).best(self.rules.n_best)
+        self.finished = self.finished.beside(new).best(self.settings.n_best)
 
     def _can_improve(self, totals: Tensor) -> Tensor:
         """(n) True where a live hypothesis can still beat the last of the finished ones."""
-        penalty = self.rules.length_penalty
+        penalty = self.settings.length_penalty
         # A sum is below zero. Divided by a power of the length it is best when longest, multiplied when shortest.
-        longest = penalty > 0 and self.rules.exact
+        longest = penalty > 0 and self.settings.exact
         length = self.limits if longest else torch.full_like(self.limits, self.length + 1)
-        few = self.finished.values.size(1) < self.rules.n_best
+        few = self.finished.values.size(1) < self.settings.n_best
         worst = -torch.inf if few else self.finished.values[:, -1]
         return totals.amax(-1) / length.float() ** penalty > worst
 
@@ -221,8 +223,8 @@ class _Search:
     def _hypothesis(self, ids: list[int], gains: list[float]) -> Hypothesis:
         length = len(ids) - ids.count(NONE)
         total = math.fsum(gains[:length])
-        score = total / length**self.rules.length_penalty
-        reason: Literal["end", "limit"] = "end" if ids[length - 1] in self.rules.end_ids else "limit"
+        score = total / length**self.settings.length_penalty
+        reason: Literal["end", "limit"] = "end" if ids[length - 1] in self.end_ids else "limit"
         return Hypothesis(tuple(ids[:length]), score, total, tuple(gains[:length]), reason)
 
     def _record(self, log_probs: Tensor, grown: _Paths, parents: Tensor, behind: tuple[Tensor, ...]) -> None:
@@ -230,7 +232,9 @@ class _Search:
         kept = grown.values, parents, grown.ids[..., -1], grown.log_probs[..., -1]
         totals = self.live.values[..., None] + log_probs  # (n, W, V)
         best = totals.amax(-1, keepdim=True)
-        ranks = (totals.flatten(1)[:, None] > best).sum(-1) + 1  # (n, W) of each hypothesis's best continuation
+        # One hypothesis after the other: all at once are W · W · V comparisons in memory.
+        better = [(totals > each).sum((1, 2)) for each in best.split(1, dim=1)]
+        ranks = torch.stack(better, dim=1) + 1  # (n, W) of each hypothesis's best continuation
         for i, sentence in enumerate(self.sentences.tolist()):
             self.trees[sentence].grow(self._candidates(kept, i), self._candidates(behind, i), ranks[i].tolist())
 
@@ -238,6 +242,6 @@ class _Search:
         at_limit: Reason | None = "limit" if self.length >= int(self.limits[i]) else None
         rows = zip(*(each[i].tolist() for each in found), strict=True)
         return [
-            Candidate(slot, token, gain, total, "end" if token in self.rules.end_ids else at_limit)
+            Candidate(slot, token, gain, total, "end" if token in self.end_ids else at_limit)
             for total, slot, token, gain in rows
         ]

@@ -5,33 +5,53 @@ one token. Each row draws from a random source of its own, so its text does not 
 """
 
 import hashlib
+import math
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.config import require
-from regard.decoding.search import Prefix, S, Step, refuse_nan, write
+from regard.decoding.search import Prefix, S, Step, refuse_broken, write
+
+
+@dataclass(frozen=True)
+class SampleSettings:
+    temperature: float = 1.0
+    "Below 1 the likely becomes likelier; at 0 only the likeliest is left."
+    top_k: int | None = None
+    "Draw from this many of the likeliest (Fan et al. 2018)."
+    top_p: float = 1.0
+    "Draw from the fewest that together have this probability (Holtzman et al. 2020)."
+    seed: int = 0
+    "The same seed gives row i of any batch the same luck."
+
+    def __post_init__(self) -> None:
+        require(0 <= self.temperature < math.inf, f"the temperature is {self.temperature}", "expected 0 or more")
+        require(self.top_k is None or self.top_k >= 1, f"top-k is {self.top_k}", "expected at least 1")
+        require(0 < self.top_p <= 1, f"top-p is {self.top_p}", "expected more than 0 and at most 1")
+
+    def filter(self, scores: Tensor) -> Tensor:
+        scores = temper(scores, self.temperature)
+        scores = scores if self.top_k is None else keep_top_k(scores, self.top_k)
+        return scores if self.top_p == 1 else keep_top_p(scores, self.top_p)
 
 
 def temper(scores: Tensor, temperature: float) -> Tensor:
-    """Below 1 the likely becomes likelier; at 0 only the likeliest is left."""
-    require(temperature >= 0, f"the temperature is {temperature}", "expected 0 or more")
     if temperature < torch.finfo(torch.float32).tiny:  # dividing by it would be dividing by zero
         return keep_top_k(scores, 1)
     return (scores - scores.amax(-1, keepdim=True)) / temperature  # the best is 0, so nothing overflows
 
 
 def keep_top_k(scores: Tensor, k: int) -> Tensor:
-    """Exactly the k likeliest (Fan et al. 2018)."""
-    require(k >= 1, f"top-k is {k}", "expected at least 1")
+    """Exactly the k likeliest."""
     best, tokens = scores.topk(min(k, scores.size(-1)))
     return torch.full_like(scores, -torch.inf).scatter(-1, tokens, best)
 
 
 def keep_top_p(scores: Tensor, p: float) -> Tensor:
-    """The fewest tokens that together have at least the probability p (Holtzman et al. 2020)."""
-    require(0 < p <= 1, f"top-p is {p}", "expected more than 0 and at most 1")
+    """The fewest tokens that together have at least the probability p."""
     best, tokens = scores.sort(dim=-1, descending=True, stable=True)
     shares = best.softmax(-1)
     before = shares.cumsum(-1) - shares  # the first has nothing before it, and so stays
@@ -42,30 +62,20 @@ def sample(
     step: Step[S],
     state: S,
     prompt: Tensor,
+    settings: SampleSettings,
     *,
     limit: int,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float = 1.0,
-    seed: int = 0,
     end_ids: Collection[int] = (),
     valid: Tensor | None = None,
     prefix: Prefix = (),
 ) -> Iterator[Tensor]:
-    """Yields like `greedy`; the same seed gives row i of any batch the same luck."""
-    luck = torch.stack([uniform(seed, row, limit) for row in range(len(prompt))])  # (B, limit)
+    """Yields like `write`."""
+    luck = torch.stack([uniform(settings.seed, row, limit) for row in range(len(prompt))])  # (B, limit)
 
-    def choose(scores: Tensor, t: int) -> Tensor:
-        return draw(filtered(scores.float(), temperature, top_k, top_p), luck[:, t])
+    def choose(scores: Tensor, rows: Tensor, t: int) -> Tensor:
+        return draw(settings.filter(scores.float()), luck[rows.cpu(), t])
 
-    filtered(torch.zeros(1, 1), temperature, top_k, top_p)  # a mistake shows before the first word
     return write(choose, step, state, prompt, limit=limit, end_ids=end_ids, valid=valid, prefix=prefix)
-
-
-def filtered(scores: Tensor, temperature: float, top_k: int | None, top_p: float) -> Tensor:
-    scores = temper(scores, temperature)
-    scores = scores if top_k is None else keep_top_k(scores, top_k)
-    return keep_top_p(scores, top_p) if top_p != 1 else scores
 
 
 def uniform(seed: int, row: int, n: int) -> Tensor:
@@ -78,9 +88,8 @@ def uniform(seed: int, row: int, n: int) -> Tensor:
 
 def draw(scores: Tensor, luck: Tensor) -> Tensor:
     """Where on the stack of all probabilities (B, V) the number (B) falls."""
-    refuse_nan(scores.amax(-1))
+    refuse_broken(scores.amax(-1))
     # In double precision, where a sum of 100,000 shares is exact enough; not every accelerator has it.
     stack = scores.softmax(-1).cpu().double().cumsum(-1)  # (B, V)
-    refuse_nan(stack[:, -1])
     token = torch.searchsorted(stack, luck[:, None] * stack[:, -1:], right=True)[:, 0]
     return token.to(scores.device)

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decoding.beam import beam_search
-from regard.decoding.search import greedy
+from regard.decoding.beam import BeamSettings, beam_search
+from regard.decoding.search import DONE, greedy
 from regard.lab.finding import DoesNotApply, Found, compare
 from regard.lab.subject import ROWS, Input, Subject
 from regard.lab.twins import readable
@@ -88,26 +88,38 @@ def beam_of_one_is_greedy(subject: Subject) -> Found:
 
 
 def _search(subject: Subject, ends: Set[int]) -> tuple[list[list[int]], Found]:
-    """What greedy search writes, and how beam search differs."""
+    """What greedy search writes while no row leaves the batch, and how beam and greedy search with ends differ."""
     given, limit, scores = _padded_source(subject), min(LIMIT, subject.model.config.max_len), []
 
     def step(*args: Any) -> Tensor:
         scores.append(subject.model.step(*args))
         return scores[-1]
 
-    written = greedy(step, subject.state(given, limit), given.x[:, :1], limit=limit, end_ids=ends)
-    tokens = torch.stack(list(written), dim=1)  # (B, T), negative where a row has ended and waits for the others
-    texts, logits = [row[row >= 0].tolist() for row in tokens], torch.stack(scores, dim=1).float()  # (B, T, V)
-    gains = logits.log_softmax(-1).gather(-1, tokens.clamp(min=0)[..., None])[..., 0]  # (B, T)
-    state = subject.state(given, limit)
-    found = [best for best, *_ in beam_search(step, state, given.x[:, 0], beams=1, limit=limit, end_ids=ends)]
-    wrong = sum(text != list(best.ids) for text, best in zip(texts, found, strict=True))
+    def written(ends: Set[int]) -> Tensor:
+        steps = greedy(step, subject.state(given, limit), given.x[:, :1], limit=limit, end_ids=ends)
+        return torch.stack(list(steps), dim=1)  # (B, T)
+
+    tokens = written(frozenset())
+    logits = torch.stack(scores, dim=1).float()  # (B, T, V)
+    gains = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0]  # (B, T)
+    texts = [_until(ends, row) for row in tokens.tolist()]
+    beam = beam_search(
+        step, subject.state(given, limit), given.x[:, 0], BeamSettings(beams=1), limit=limit, end_ids=ends
+    )
+    found = [best for best, *_ in beam]
+    leaving = [[id for id in row if id != DONE] for row in written(ends).tolist()]
+    wrong = sum(not text == list(best.ids) == left for text, best, left in zip(texts, found, leaving, strict=True))
     if wrong:
         return texts, Found(float(wrong), note=f"{wrong} of {ROWS} texts differ")
     pairs = [
         (torch.tensor(best.log_probabilities), row[: len(best.ids)]) for best, row in zip(found, gains, strict=True)
     ]
     return texts, compare(pairs, scale=float(logits.abs().max()))
+
+
+def _until(ends: Set[int], text: list[int]) -> list[int]:
+    """The text up to its first end, which belongs to it."""
+    return text[: next((t for t, id in enumerate(text, start=1) if id in ends), None)]
 
 
 def fused_is_readable(subject: Subject) -> Found:

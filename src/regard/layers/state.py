@@ -37,8 +37,7 @@ class KeyValueState:
 
     def __init__(self, shape: tuple[int, int, int, int, int], *, dtype: torch.dtype, device: torch.device) -> None:
         """`shape` is (layers, rows, key/value heads, longest text, width of a head)."""
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.keys_values = torch.zeros((2, *shape), dtype=dtype, device=device)  # (2, L, B, G, S, K)
         self.lengths = torch.zeros(shape[1], dtype=torch.long, device=device)
         self.memory: list[tuple[Tensor, Tensor]] = []  # cross-attention: projected once, (B, G, S, K) per layer
         self.memory_valid: Tensor | None = None  # (B, S)
@@ -50,7 +49,7 @@ class KeyValueState:
 
     @property
     def capacity(self) -> int:
-        return self.keys.size(3)
+        return self.keys_values.size(4)
 
     def open(self, n_tokens: int, valid: Tensor | None = None) -> tuple[Tensor, Mask]:
         """Reserve slots for `n_tokens` new tokens a row; their positions (B or 1, T) and the mask to attend with."""
@@ -59,8 +58,7 @@ class KeyValueState:
             self._slots, self._rows, self._valid = slice(start, self.end), None, None
             positions = torch.arange(start, self.end, device=self.lengths.device)[None]
         else:
-            steps = torch.ones(len(self.lengths), n_tokens, device=self.lengths.device, dtype=torch.long)
-            steps = steps if valid is None else valid.long()
+            steps = self.lengths.new_ones(len(self.lengths), n_tokens) if valid is None else valid.long()
             positions = (self.lengths[:, None] + steps.cumsum(-1) - 1).clamp(min=0)  # (B, T)
             self.end = int((self.lengths + steps.sum(-1)).max())
             self._rows, columns = steps.nonzero(as_tuple=True)
@@ -73,12 +71,12 @@ class KeyValueState:
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Write one layer's new keys and values (B, G, T, K) and return all of them, up to the longest row."""
-        for store, new in ((self.keys[layer], k), (self.values[layer], v)):
+        for store, new in ((self.keys_values[0, layer], k), (self.keys_values[1, layer], v)):
             if self._rows is None:
                 store[:, :, self._slots] = new
             else:
                 store[self._rows, :, self._slots] = new[self._rows, :, self._valid].to(store.dtype)
-        return self.keys[layer, :, :, : self.end], self.values[layer, :, :, : self.end]
+        return self.keys_values[0, layer, :, :, : self.end], self.keys_values[1, layer, :, :, : self.end]
 
     def close(self) -> None:
         """All layers have appended: the new tokens now count."""
@@ -86,24 +84,27 @@ class KeyValueState:
         self._equal = self.end if self._rows is None else None
 
     def reorder(self, index: Tensor) -> None:
-        self.keys, self.values = self.keys[:, index], self.values[:, index]
-        self.memory = [(k[index], v[index]) for k, v in self.memory]
+        used, more = max(self.lengths.tolist(), default=0), len(index) - len(self.lengths)
+        taken = self.keys_values[:, :, index, :, :used]
+        # In place: what is beyond the slots in use is zero in every row, and memory fresh from the system is slow.
+        store = pad(self.keys_values, (0, 0) * 3 + (0, more)) if more > 0 else self.keys_values[:, :, : len(index)]
+        store[..., :used, :] = taken
+        self.keys_values = store
+        self.memory = [(k.index_select(0, index), v.index_select(0, index)) for k, v in self.memory]
         self.memory_valid = None if self.memory_valid is None else self.memory_valid[index]
         self._set_lengths(self.lengths[index])
 
     def truncate(self, lengths: Tensor) -> None:
         lengths = torch.minimum(self.lengths, lengths)
         gone = torch.arange(self.capacity, device=lengths.device) >= lengths[:, None]  # (B, S)
-        for store in (self.keys, self.values):
-            store.masked_fill_(gone[None, :, None, :, None], 0.0)
+        self.keys_values.masked_fill_(gone[:, None, :, None], 0.0)
         self._set_lengths(lengths)
 
     def insert(self, row: int, other: Self) -> None:
         used = int(other.lengths[0])
         require_room(used, self.capacity)
         self.free(row)
-        self.keys[:, row, :, :used] = other.keys[:, 0, :, :used]
-        self.values[:, row, :, :used] = other.values[:, 0, :, :used]
+        self.keys_values[:, :, row, :, :used] = other.keys_values[:, :, 0, :, :used]
         self._insert_memory(row, other)
         self._set_length(row, used)
 
@@ -124,7 +125,7 @@ class KeyValueState:
         return torch.ones_like(self.memory[0][0][:, 0, :, 0], dtype=torch.bool)  # (B, S), all of it open
 
     def free(self, row: int) -> None:
-        self.keys[:, row] = self.values[:, row] = 0.0
+        self.keys_values[:, :, row] = 0.0
         self._set_length(row, 0)
 
     def _set_length(self, row: int, length: int) -> None:
@@ -133,9 +134,8 @@ class KeyValueState:
         self._set_lengths(lengths)
 
     def _set_lengths(self, lengths: Tensor) -> None:
-        self.lengths = lengths
-        agree = lengths.numel() > 0 and bool((lengths == lengths[0]).all())
-        self._equal = int(lengths[0]) if agree else None
+        self.lengths, different = lengths, set(lengths.tolist())
+        self._equal = different.pop() if len(different) == 1 else None
 
 
 def require_room(n_tokens: int, capacity: int) -> None:

@@ -6,11 +6,15 @@ from typing import Any
 
 import torch
 
+from regard.config import require
 from regard.decoding.search import greedy
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.text.chat import render
 from regard.text.tokenizer import Tokenizer
+
+Prompt = str | Sequence[dict[str, str]]
+'One text, or a conversation of {"role", "content"} messages.'
 
 
 @dataclass(frozen=True)
@@ -25,25 +29,27 @@ class Generation:
 
 
 class Generator:
-    """`generate("Once upon a time")`; a list of {"role", "content"} messages goes through the chat template."""
+    """`generate("What is the capital of France?")` gives a `Generation`.
+
+    A model with a chat template is asked through it; `raw` continues the text as it stands. Models without one
+    always do.
+    """
 
     def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
         self.model = model
         self.tokenizer = tokenizer
 
-    def __call__(self, prompt: str | Sequence[dict[str, str]], *, limit: int = 128) -> Generation:
-        ids: list[int] = []
-        for token in self._tokens(prompt, limit):
-            ids.append(token)
+    def __call__(self, prompt: Prompt, *, limit: int = 128, raw: bool = False) -> Generation:
+        ids = list(self._tokens(prompt, limit, raw))
         ended = bool(ids) and ids[-1] in self.model.config.eos_ids
         text = self.tokenizer.decode(ids[:-1] if ended else ids)
         return Generation(text, tuple(ids), "end" if ended else "limit")
 
-    def stream(self, prompt: str | Sequence[dict[str, str]], *, limit: int = 128) -> Iterator[str]:
+    def stream(self, prompt: Prompt, *, limit: int = 128, raw: bool = False) -> Iterator[str]:
         """The text piece by piece; the pieces joined are the whole text."""
         ids: list[int] = []
         shown = ""
-        for token in self._tokens(prompt, limit):
+        for token in self._tokens(prompt, limit, raw):
             if token in self.model.config.eos_ids:
                 break
             ids.append(token)
@@ -56,25 +62,28 @@ class Generator:
             yield rest
 
     @torch.inference_mode()
-    def _tokens(self, prompt: str | Sequence[dict[str, str]], limit: int) -> Iterator[int]:
-        ids = self.encode(prompt)
-        room = self.model.config.max_len - len(ids)
-        if room < 1:
-            raise UserError(f"the prompt has {len(ids)} tokens, the model takes {self.model.config.max_len}")
-        limit = min(limit, room)
+    def _tokens(self, prompt: Prompt, limit: int, raw: bool) -> Iterator[int]:
+        require(limit >= 1, f"at most {limit} new tokens", "expected at least 1")
+        ids, longest = self.encode(prompt, raw=raw), self.model.config.max_len
+        if len(ids) >= longest:
+            raise UserError(f"the prompt has {len(ids)} tokens, the model takes {longest}", "shorten it")
+        limit = min(limit, longest - len(ids))
         state = self.model.new_state(1, len(ids) + limit)
         prompt_ids = torch.tensor([ids], device=self.model.device)
         for token in greedy(self.model.step, state, prompt_ids, limit=limit, end_ids=self.model.config.eos_ids):
             yield int(token[0])
 
-    def encode(self, prompt: str | Sequence[dict[str, str]]) -> list[int]:
-        if isinstance(prompt, str):
+    def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
+        template = None if raw else self.tokenizer.chat_template
+        if template is not None:
+            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+            text = render(template, messages, special=self.tokenizer.special)
+            ids = self.tokenizer.encode(text, special=False).ids  # the template has written them
+        elif isinstance(prompt, str):
             ids = self.tokenizer.encode(prompt).ids
-        elif self.tokenizer.chat_template is None:
-            raise UserError("this model has no chat template", "give the prompt as one text")
         else:
-            text = render(self.tokenizer.chat_template, prompt, special=self.tokenizer.special)
-            ids = self.tokenizer.encode(text, special=False).ids
+            what = "messages cannot be continued as they stand" if raw else "this model has no chat template"
+            raise UserError(what, "give the prompt as one text")
         start = self.tokenizer.bos_id if self.tokenizer.bos_id is not None else self.model.config.bos_id
         if not ids and start is None:
             raise UserError("the prompt is empty", "this model needs at least one token to continue")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.config import require
-from regard.decoding.beam import Hypothesis, beam_search
+from regard.decoding.beam import BeamSettings, Hypothesis, beam_search
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.recurrent import RecurrentTranslator
@@ -26,17 +26,16 @@ FIRST_CHUNK, LAST_CHUNK = 32, 2048
 
 @dataclass(frozen=True)
 class Search:
-    beam: int = 4
-    n_best: int = 1
-    length_penalty: float = 1.0
+    beam: BeamSettings
     max_new: int | None = None
     "Tokens of the target; by default twice those of the source and ten."
-    tree: bool = False
     prefix: tuple[int, ...] = ()
     "Target ids that every translation must begin with."
+    split: bool = False
+    "Whether each sentence of a text is translated by itself."
+    batch_tokens: int = BATCH_TOKENS
 
     def __post_init__(self) -> None:
-        require(self.beam >= 1, f"a beam of {self.beam}", "expected at least 1")
         require(self.max_new is None or self.max_new >= 1, f"at most {self.max_new} new tokens", "expected at least 1")
 
 
@@ -82,8 +81,8 @@ class Translator:
         if not isinstance(text, str):
             raise UserError("one text is expected", "write translate.many(texts) for several")
         n_best = beam if n_best is None else n_best
-        search = Search(beam, n_best, length_penalty, max_new, tree, tuple(prefix))
-        return next(self._many([text], search, BATCH_TOKENS, split))
+        settings = BeamSettings(beam, n_best, length_penalty, keep_tree=tree)
+        return next(self._many([text], Search(settings, max_new, tuple(prefix), split)))
 
     def many(
         self,
@@ -100,7 +99,8 @@ class Translator:
         """In the order of `texts`, of which never more than a chunk is held; those alike in length go together."""
         if isinstance(texts, str):
             raise UserError("one text was given where several are expected", "write translate(text)")
-        return self._many(texts, Search(beam, n_best, length_penalty, max_new, tree), batch_tokens, split)
+        settings = BeamSettings(beam, n_best, length_penalty, keep_tree=tree)
+        return self._many(texts, Search(settings, max_new, split=split, batch_tokens=batch_tokens))
 
     def document(self, text: str, *, beam: int = 4, length_penalty: float = 1.0) -> str:
         """Sentence by sentence; blank lines, indents and bullets stay as they are."""
@@ -109,14 +109,14 @@ class Translator:
     def summary(self) -> Summary:
         return summarise(self.model)
 
-    def _many(self, texts: Iterable[str], search: Search, batch_tokens: int, split: bool) -> Iterator[Translation]:
+    def _many(self, texts: Iterable[str], search: Search) -> Iterator[Translation]:
         for chunk in chunks(texts):
-            read = self._read([segments(text, split=split) for text in chunk])
+            read = self._read([segments(text, split=search.split) for text in chunk])
             rows = [part.ids for parts in read for part in parts if part.ids is not None]
-            found = iter(self._search_all(rows, search, batch_tokens))
+            found = iter(self._search_all(rows, search))
             for text, parts in zip(chunk, read, strict=True):
                 done = [part.text if part.ids is None else self._written(part, next(found)) for part in parts]
-                yield joined(text, done, search.length_penalty)
+                yield joined(text, done, search.beam.length_penalty)
 
     def _read(self, layouts: list[list[Segment]]) -> list[list[_Part]]:
         """Ids for all that is text; what is too long for the model is cut."""
@@ -150,9 +150,9 @@ class Translator:
             parts += [each._replace(note=note) for each in self._fit(segment.text, again, max(1, room // 2))]
         return parts
 
-    def _search_all(self, rows: Sequence[Sequence[int]], search: Search, budget: int) -> list[list[Hypothesis]]:
+    def _search_all(self, rows: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]:
         found: list[list[Hypothesis]] = [[] for _ in rows]
-        for batch in batches(rows, budget // search.beam):
+        for batch in batches(rows, search.batch_tokens // search.beam.beams):
             for row, hypotheses in zip(batch, self._search([rows[i] for i in batch], search), strict=True):
                 found[row] = hypotheses
         return found
@@ -162,18 +162,9 @@ class Translator:
         src, valid = self._padded(rows)
         limits = [self._limit(len(row), search) for row in rows]
         state = self.model.new_state(self.model.encode(src, valid), valid, max(limits))
-        return beam_search(
-            self._step,
-            state,
-            torch.full((len(rows),), self.model.config.start_id, device=src.device),
-            beams=search.beam,
-            limit=limits,
-            end_ids=self.model.config.eos_ids,
-            length_penalty=search.length_penalty,
-            n_best=search.n_best,
-            keep_tree=search.tree,
-            prefix=[search.prefix] * len(rows),
-        )
+        start = torch.full((len(rows),), self.model.config.start_id, device=src.device)
+        ends, prefix = self.model.config.eos_ids, [search.prefix] * len(rows)
+        return beam_search(self._step, state, start, search.beam, limit=limits, end_ids=ends, prefix=prefix)
 
     def _limit(self, length: int, search: Search) -> int:
         limit = 2 * length + 10 if search.max_new is None else search.max_new
