@@ -81,10 +81,13 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Readers see the old file or the whole new one, also after a power cut."""
+    """Readers see the old file or the whole new one, also after a power cut. A pipe or a device is written to."""
     # Not tempfile: its files are readable by the owner alone, and the rename would keep that.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
+        if path.parent == Path("/dev") or (path.exists() and not path.is_file()):
+            path.write_bytes(data)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
             file.write(data)

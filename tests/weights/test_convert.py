@@ -266,6 +266,16 @@ def test_an_empty_directory_may_be_the_target(tmp_path: Path) -> None:
     assert load_model(tmp_path / "new").n_parameters > 0
 
 
+def test_a_target_that_is_no_directory_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A device such as /dev/null would be gone for every program."""
+    save_tiny(tmp_path / "old")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for options in ([], ["--overwrite"]):
+        assert f"{pipe} is a file" in refused(capsys, tmp_path / "old", pipe, *options)
+    assert pipe.is_fifo()
+
+
 def test_folders_on_the_way_to_the_target_are_made(tmp_path: Path) -> None:
     save_tiny(tmp_path / "old")
     assert convert(tmp_path / "old", tmp_path / "a" / "b" / "new") == 0

@@ -90,7 +90,7 @@ def check_target(src: str, dst: Path, overwrite: bool) -> Path:
     """DST in full. Before any work: may it be written, and would that destroy anything but an older copy?"""
     try:
         dst = dst.resolve()
-        if dst.is_file():
+        if dst.exists() and not dst.is_dir():  # also a device: it would be replaced
             raise UserError(f"{dst} is a file", "give the name of a directory")
         if not dst.is_dir() or not any(dst.iterdir()):
             return dst
