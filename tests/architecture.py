@@ -28,7 +28,8 @@ ARROWS: dict[str, set[str]] = {
     "objectives": {"layers", "models", "data"},
     "inspection": {"layers", "models", "decoding", "text"},
     "training": {"layers", "text", "data", "models", "objectives", "decoding", "evaluation", "weights"},
-    "tasks": {"text", "data", "models", "weights", "decoding", "inspection"},
+    "pretrained": set(),  # names and folders of what is bundled; opening them is the others' work
+    "tasks": {"text", "data", "models", "weights", "decoding", "inspection", "pretrained"},
 }
 "Folder -> the folders it may import, beside itself and the open ones."
 ARROWS["lab"] = set(ARROWS)
@@ -38,7 +39,7 @@ ARROWS["__main__"] = {"cli"}
 ARROWS["__init__"] = set(ARROWS)  # the public names, resolved on first use
 ARROWS |= {name: set() for name in OPEN}
 
-NO_TORCH = {"text"} | OPEN
+NO_TORCH = {"text", "pretrained"} | OPEN
 TORCH = ("torch.", "torchvision.", "safetensors.torch.", "transformers.")
 
 SAME_WIRING = {("electra", "bert")}
@@ -56,6 +57,7 @@ LATE_MODULES = {
     "codecarbon": "extra [energy]",
     "huggingface_hub": "a third of a second to import; only hf: names need it",
     "gguf": "most of a second to import; only .gguf files need it",
+    "regard.training.sharded": "imports torch.distributed.checkpoint, for a second and a half; few checkpoints need it",
     "transformers": "a peer that `regard verify` compares with where it is installed, never a need",
     "regard.weights.hub": "imports huggingface_hub",
     "regard.weights.gguf": "imports gguf",

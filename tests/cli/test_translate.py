@@ -37,18 +37,54 @@ def here(*args: str, text: str = "") -> list[str]:
     return done.stdout.split("\n")[:-1]
 
 
-def test_order_is_kept_for_two_thousand_lines_and_empty_ones_stay(directory: str) -> None:
+def many_lines(n: int) -> list[str]:
     words = ["O livro", "está", "em cima da mesa", "A casa", "é grande", "mesa mesa mesa"]
-    lines = ["" if i % 7 == 0 else f"{words[i % 6]} {words[(i // 6) % 6]}" for i in range(2_000)]
-    args = ["--model", directory, "--beam", "1", "--max-new", "4", "--n-best", "2"]
-    done = call(*args, text="\n".join(lines) + "\n")
-    assert (done.returncode, done.stderr) == (0, "")
+    return ["" if i % 7 == 0 else f"{words[i % 6]} {words[(i // 6) % 6]}" for i in range(n)]
+
+
+def assert_in_order(done: subprocess.CompletedProcess[str], lines: list[str]) -> None:
+    """Of `--n-best 2 --beam 1 --max-new 4`: each line is known by its score."""
+    assert done.returncode == 0, done.stderr
     found = [row.split("\t") for row in done.stdout.split("\n")[:-1]]
-    assert [row[0] for row in found] == [str(number) for number in range(1, 2_001)]
+    assert [row[0] for row in found] == [str(number) for number in range(1, len(lines) + 1)]
     ours = {line: translator()(line, beam=1, max_new=4).score for line in set(lines)}
-    assert len({round(score, 2) for score in ours.values()}) > 20  # each line is known by its score
+    assert len({round(score, 2) for score in ours.values()}) > 20
     assert [float(row[1]) for row in found] == pytest.approx([ours[line] for line in lines], abs=2e-3)
     assert {row[2] for row, line in zip(found, lines, strict=True) if line == ""} == {""}
+
+
+def test_order_is_kept_for_two_thousand_lines_and_empty_ones_stay(directory: str) -> None:
+    lines = many_lines(2_000)
+    args = ["--model", directory, "--beam", "1", "--max-new", "4", "--n-best", "2"]
+    done = call(*args, text="\n".join(lines) + "\n")
+    assert_in_order(done, lines)
+    assert done.stderr == ""
+
+
+# Not getrusage: its peak is inherited, so a child of this large process would start from that one's size.
+MEASURE = """
+import re, sys
+from regard.cli.main import run
+code = run(sys.argv[1:])
+print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1], file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is measured on Linux only")
+def test_ten_times_the_lines_take_no_more_memory_and_keep_their_order(directory: str) -> None:
+    """What is read ahead is bounded: a hundred thousand lines would need as little."""
+    args = ["translate", "--model", directory, "--beam", "1", "--max-new", "4", "--n-best", "2"]
+    env, peaks = {**os.environ, "PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}, []
+    for n in (2_000, 20_000):
+        lines = many_lines(n)
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE, *args],
+            input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=200, env=env,
+        )  # fmt: skip
+        assert_in_order(done, lines)
+        peaks.append(int(done.stderr.splitlines()[-1]))
+    assert peaks[1] < 1.1 * peaks[0]
 
 
 def test_json_is_one_object_a_line(directory: str) -> None:
@@ -88,7 +124,18 @@ def test_layout_is_kept(directory: str) -> None:
 def test_a_file_is_read_as_stdin_is(directory: str, tmp_path: Path) -> None:
     path = tmp_path / "a file.txt"
     path.write_bytes("\ufeffO livro\r\nmesa".encode())
-    assert here("--model", directory, "--file", str(path)) == here("--model", directory, text="O livro\nmesa\n")
+    ours = here("--model", directory, "--file", str(path))
+    assert ours == here("--model", directory, text="O livro\nmesa\n")
+    assert ours == here("--model", directory, "--file", "-", text="O livro\nmesa\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+def test_a_file_may_be_a_pipe(directory: str, tmp_path: Path) -> None:
+    """As in `--file <(zcat texts.gz)`."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen([sys.executable, "-c", f"open({str(pipe)!r}, 'w').write('mesa')"]):
+        assert here("--model", directory, "--file", str(pipe)) == here("--model", directory, "mesa")
 
 
 def test_show_prints_words_across_and_down(directory: str) -> None:

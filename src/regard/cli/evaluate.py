@@ -18,7 +18,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("--model", required=True, help="A directory or hf:owner/name.")
+@click.option("--model", help="A directory or hf:owner/name; else the bundled pt-en.")
 @click.option(
     "--data", type=click.Path(path_type=Path), multiple=True, required=True, help="A file of pairs; or once a side."
 )
@@ -29,7 +29,7 @@ Examples:
 @click.option("--out", type=click.Path(path_type=Path), help="Write the translations here, one a line.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    model: str,
+    model: str | None,
     data: tuple[Path, ...],
     columns: tuple[str, ...],
     beam: int,
@@ -71,7 +71,7 @@ def read_pairs(
     return [row[0] for row in rows], [row[1] for row in rows]
 
 
-def translated(model: str, sources: list[str], beam: int, line: Line) -> list[str]:
+def translated(model: str | None, sources: list[str], beam: int, line: Line) -> list[str]:
     from regard.cli.opening import open_task
     from regard.tasks.translator import Translator
 

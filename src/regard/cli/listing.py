@@ -8,6 +8,7 @@ import click
 
 from regard.cli.get import size_text
 from regard.config import read_toml, to_dict
+from regard.pretrained.bundled import BUNDLED, size_of
 
 EXAMPLES = """\b
 Examples:
@@ -26,8 +27,8 @@ TO_FETCH = {"data", "models"}
 def command(kind: str, as_json: bool) -> None:
     """List what exists.
 
-    The families of models, their named sizes (presets), the training runs that ship (recipes), or the public data and
-    models that `regard get` fetches by name.
+    The families of models, their named sizes (presets), the training runs that ship (recipes), the models that come
+    with the package (bundled), or the public data and models that `regard get` fetches by name.
     """
     rows = find_public(kind) if kind in TO_FETCH else find(kind)
     if as_json:
@@ -62,4 +63,13 @@ def find_public(kind: str) -> dict[str, dict[str, Any]]:
 
     known = read_catalogue()
     entries = known.data if kind == "data" else known.models
-    return {name: {**to_dict(entry), "size": entry.size, "home": entry.home} for name, entry in entries.items()}
+    here = {} if kind == "data" else find_bundled()
+    return here | {name: {**to_dict(entry), "size": entry.size, "home": entry.home} for name, entry in entries.items()}
+
+
+def find_bundled() -> dict[str, dict[str, Any]]:
+    """What comes with the package; in a source checkout perhaps without its weights, and then of no known size."""
+    return {
+        name: {"about": f"bundled: {model.about}", "licence": model.licence, "size": size_of(name), "home": "bundled"}
+        for name, model in BUNDLED.items()
+    }

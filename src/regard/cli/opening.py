@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from regard.errors import USAGE, UserError
+from regard.pretrained.bundled import by_name
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ OFF: dict[str, tuple[Any, ...]] = {"is_decoder": (False,), "add_cross_attention"
 
 
 def open_task(model: str | None, task: type[T]) -> T:
-    """The model as this task; without one, what is installed for it."""
+    """The model as this task; without one, what is bundled or installed for it."""
     from regard.tasks.load import load_task
 
     return load_task(None if model is None else find_model(model), task)
@@ -53,7 +54,7 @@ def find_model(model: str) -> Path:
         raise UserError("the name of the model is empty", "give a directory or hf:owner/name", exit_code=USAGE)
     from regard.weights.store import locate
 
-    path = locate(model)
+    path = locate(by_name(model))
     if unread := unread_keys(path):
         names = ", ".join(key[:40] if key.isprintable() else ascii(key[:40]) for key in unread[:10])
         more = f" and {len(unread) - 10} more" if unread[10:] else ""

@@ -12,6 +12,7 @@ import click
 from regard.cli.listing import find
 from regard.cli.opening import find_model
 from regard.errors import UserError
+from regard.pretrained.bundled import BUNDLED
 
 if TYPE_CHECKING:
     from regard.inspection.summary import Summary
@@ -30,7 +31,7 @@ Examples:
 def command(model: str, as_json: bool) -> None:
     """Show a model's parameters by part, its memory and its cost per token.
 
-    MODEL is a directory, a .gguf file, hf:owner/name or a preset (`regard list presets`). No weight is read.
+    MODEL is a directory, a .gguf file, hf:owner/name, pt-en or a preset (`regard list presets`). No weight is read.
     """
     from regard.inspection.summary import summarise
     from regard.models.registry import build_preset
@@ -47,7 +48,7 @@ def command(model: str, as_json: bool) -> None:
 def is_place(model: str) -> bool:
     """Whether it must be something on the disk or the hub: it is there, or no preset could be called so."""
     try:
-        return ":" in model or "/" in model or "\\" in model or Path(model).expanduser().exists()
+        return model in BUNDLED or ":" in model or "/" in model or "\\" in model or Path(model).expanduser().exists()
     except (OSError, RuntimeError):  # a name too long, an unknown ~user
         return True
 

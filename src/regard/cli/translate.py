@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  regard translate --model my-model "O livro está em cima da mesa."
-  regard translate --model my-model --show "O livro está em cima da mesa."
+  regard translate "O livro está em cima da mesa."
+  regard translate --show "O livro está em cima da mesa."
   regard translate --model my-model --n-best 4 --json < source.txt > target.jsonl
   regard translate --model my-model --file source.txt > target.txt
 """
@@ -28,7 +28,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
-@click.option("--model", help="A directory or hf:owner/name of an encoder-decoder.")
+@click.option("--model", help="A directory or hf:owner/name of an encoder-decoder; else the bundled pt-en.")
 @click.option("--file", "path", type=click.Path(path_type=Path), help="Read this file, one sentence a line.")
 @click.option(
     "--beam", type=click.IntRange(1, 1000), default=4, show_default=True, help="Hypotheses kept; 1 is greedy."
@@ -65,7 +65,7 @@ def command(
 
     translate = open_task(model, Translator)
     search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_new": max_new, "tree": tree}
-    from_stdin = path is None and (not texts or "-" in texts)
+    from_stdin = str(path) == "-" or (path is None and (not texts or "-" in texts))
     results = run(translate, lines, typed=from_stdin and sys.stdin is not None and sys.stdin.isatty(), search=search)
     figures = numbered(svg)
     for number, result in enumerate(counted(results, "lines") if from_stdin or path else results, start=1):
@@ -87,7 +87,9 @@ def read(texts: tuple[str, ...], path: Path | None) -> Iterator[str]:
         return records(texts)
     if texts:
         raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)
-    if not path.is_file():
+    if str(path) == "-":
+        return records(["-"])
+    if path.is_dir() or not path.exists():  # a pipe, as in --file <(zcat texts.gz), is no regular file but can be read
         raise UserError(f"there is no file {path}", "give the path of a text file, or - for stdin")
     return lines_of(path)
 

@@ -11,6 +11,7 @@ from regard.models.bert import Bert
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
+from regard.pretrained.bundled import TRANSLATOR, by_name, folder_of
 from regard.tasks.embedder import Embedder, read_pooling
 from regard.tasks.generator import Generator
 from regard.tasks.translator import Translator
@@ -26,9 +27,10 @@ def load(
     """The task that a model is made for.
 
     A `Translator` for encoder-decoders, a `Generator` for language models, an `Embedder` for bare encoders.
-    `source` is a directory, a GGUF file or `hf:owner/name`; the task has `.model`, `.tokenizer` and `.summary()`.
+    `source` is a directory, a bundled name, a GGUF file or `hf:owner/name`. The task has `.model`, `.tokenizer` and
+    `.summary()`.
     """
-    path = locate(source, revision)
+    path = locate(by_name(source), revision)
     if path.is_dir():
         read_layout(path)  # a folder without a model is told as that, not as one without a tokenizer
     tokenizer, target = tokenizers_of(path)
@@ -53,8 +55,8 @@ VERBS = {"Translator": "translate", "Generator": "generate", "Embedder": "embed"
 
 
 def load_task(source: str | Path | None, task: type[T]) -> T:
-    """`source` as this task; without one, the installed package that carries a model for it."""
-    loaded = load(source or (default_model() if task is Translator else installed(task.__name__)))
+    """`source` as this task; without one, the bundled model or the installed package that carries one for it."""
+    loaded = load(source or (folder_of(TRANSLATOR) if task is Translator else installed(task.__name__)))
     if not isinstance(loaded, task):
         verb = VERBS[type(loaded).__name__]
         raise UserError(
@@ -62,14 +64,6 @@ def load_task(source: str | Path | None, task: type[T]) -> T:
             f"use `regard {verb} --model {source}`, or give another model",
         )
     return loaded
-
-
-def default_model() -> Path:
-    """The translator that comes with the package."""
-    raise UserError(
-        "no model was given, and none comes with the package yet",
-        "give --model with the directory of an encoder-decoder (Marian, Pegasus, BART, T5), or hf:owner/name",
-    )
 
 
 def installed(task: str) -> Path:

@@ -1,0 +1,1 @@
+"""The small models that come with the package, a folder each, with its card."""

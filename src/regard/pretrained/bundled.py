@@ -1,0 +1,48 @@
+"""From the name of a model that comes with the package to its folder.
+
+The weights are written by tools/bundle.py; a source checkout may be without them.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.errors import UserError
+
+FOLDER = Path(__file__).parent
+
+
+class Bundled(NamedTuple):
+    about: str
+    licence: str
+
+
+TRANSLATOR = "pt-en"
+"What translates where no model is given."
+BUNDLED = {TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0")}
+
+
+def folder_of(name: str) -> Path:
+    if not is_here(name):
+        raise UserError(
+            f"the bundled model {name} is not in this copy of regard (no weights in {FOLDER / name})",
+            "give --model with a directory or hf:owner/name; in a source checkout tools/bundle.py makes the bundle",
+        )
+    return FOLDER / name
+
+
+def is_here(name: str) -> bool:
+    return (FOLDER / name / "model.safetensors").is_file()
+
+
+def by_name(source: str | Path) -> str | Path:
+    """`source` itself, or the folder of the bundled model that it names.
+
+    A file or folder of that name here is what is meant: whoever trained into ./pt-en wants to see that one.
+    """
+    is_name = isinstance(source, str) and source in BUNDLED and not Path(source).exists()
+    return folder_of(str(source)) if is_name else source
+
+
+def size_of(name: str) -> int | None:
+    """Bytes of all its files; unknown where it is not here."""
+    return sum(path.stat().st_size for path in (FOLDER / name).iterdir()) if is_here(name) else None
