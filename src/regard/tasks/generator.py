@@ -10,7 +10,6 @@ from regard.config import require
 from regard.decoding.search import greedy
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
-from regard.text.chat import render
 from regard.text.tokenizer import Tokenizer
 
 Prompt = str | Sequence[dict[str, str]]
@@ -76,6 +75,8 @@ class Generator:
     def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
         template = None if raw else self.tokenizer.chat_template
         if template is not None:
+            from regard.text.chat import render  # slow to import, and only chat models need it
+
             messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
             text = render(template, messages, special=self.tokenizer.special)
             ids = self.tokenizer.encode(text, special=False).ids  # the template has written them
