@@ -39,3 +39,27 @@ def test_recipes_are_still_one_text_a_name(capsys: pytest.CaptureFixture[str]) -
     assert run(["list", "recipes", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert rows["multi30k-de-en"].startswith("German to English")
+
+
+def test_presets_are_shown_with_their_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "presets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith("gpt2-xl ")).split() == [
+        *("gpt2-xl", "gpt", "1.56", "B"),
+        *("48", "layers", "d_model", "1600"),
+    ]
+    assert run(["list", "presets", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)["bert-base"]
+    assert row == {"family": "bert", "parameters": 110_106_428, "layers": 12, "d_model": 768}
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_no_line_is_wider_than_the_terminal(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for kind in ("families", "recipes"):
+        assert run(["list", kind]) == 0
+        out, err = capsys.readouterr()
+        assert max(map(len, out.splitlines())) <= columns
+        assert ("presets | recipes" in err) == (kind == "families")

@@ -50,3 +50,12 @@ def test_opening_does_not_import_the_compiler_of_torch(tmp_path: Path) -> None:
     save_tiny(tmp_path)
     script = f"import sys, regard\nregard.load_model({str(tmp_path)!r})\nassert 'torch._dynamo' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+def test_building_any_size_without_memory_does_not_either() -> None:
+    script = (
+        "import sys\nfrom regard.models.registry import FAMILIES, build_preset\n"
+        "for family in FAMILIES.values():\n    for name in family.presets:\n"
+        "        build_preset(name, device='meta')\n        assert 'torch._dynamo' not in sys.modules, name"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

@@ -1,6 +1,8 @@
 """`regard list`: what exists."""
 
 import json
+import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +32,36 @@ def command(kind: str, as_json: bool) -> None:
     The families of models, their named sizes (presets), the training runs that ship (recipes), the models that come
     with the package (bundled), or the public data and models that `regard get` fetches by name.
     """
-    rows = find_public(kind) if kind in TO_FETCH else find(kind)
+    rows: dict[str, Any] = (
+        find_public(kind) if kind in TO_FETCH else find_presets() if kind == "presets" else find(kind)
+    )
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     table = [[name, *columns(row)] for name, row in rows.items()]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
-        click.echo("  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip())
+        click.echo(folded(row, widths))
+    if kind == "families":
+        click.echo(f"`regard list {' | '.join(KINDS[1:])}` shows the rest", err=True)
+
+
+def folded(row: list[str], widths: list[int]) -> str:
+    """The last column takes what the terminal leaves, on as many lines as it needs."""
+    start = "".join(f"{text:{width}}  " for text, width in zip(row[:-1], widths, strict=False))
+    room = max(30, shutil.get_terminal_size().columns - len(start))
+    lines = textwrap.wrap(row[-1], room, break_on_hyphens=False) or [""]
+    return ("\n" + " " * len(start)).join([start + lines[0], *lines[1:]]).rstrip()
 
 
 def columns(row: str | dict[str, Any]) -> list[str]:
     if isinstance(row, str):
         return [row]
+    if "parameters" in row:
+        from regard.inspection.summary import human
+
+        n_layers = f"{row['layers']} layer{'s' * (row['layers'] != 1)}"
+        return [row["family"], human(row["parameters"]), n_layers, f"d_model {row['d_model']}"]
     return [size_text(row["size"]), row["licence"], row["about"]]
 
 
@@ -55,6 +74,22 @@ def find(kind: str) -> dict[str, str]:
     if kind == "families":
         return {name: family.summary for name, family in FAMILIES.items()}
     return {preset: name for name, family in FAMILIES.items() for preset in family.presets}
+
+
+def find_presets() -> dict[str, dict[str, Any]]:
+    """Named sizes; models without memory are counted, so what is said is what would be built."""
+    from regard.models.registry import FAMILIES, build_preset
+
+    return {
+        preset: {
+            "family": name,
+            "parameters": build_preset(preset, device="meta").n_parameters,
+            "layers": config.filled()["n_layers"],
+            "d_model": config.filled()["d_model"],
+        }
+        for name, family in FAMILIES.items()
+        for preset, config in family.presets.items()
+    }
 
 
 def find_public(kind: str) -> dict[str, dict[str, Any]]:

@@ -89,6 +89,8 @@ def describe(model: str, summary: "Summary") -> str:
 
 def plain(value: object) -> str:
     """A list without brackets, rotary scaling by its kind."""
+    if isinstance(value, float):
+        return f"{value:g}"  # a file in float32 has 9.999999747378752e-06 for 1e-05
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(getattr(value, "kind", value))
 
 

@@ -71,7 +71,7 @@ class Report:
                 start = [name, f"{one.rows:,}", f"{one.duplicates:,}"] if number == 1 else ["", "", ""]
                 sizes = [f"{column.empty:,}", f"{column.longest:,}", f"{column.mean:.1f}", str(column.median)]
                 table.append([*start, str(number), *sizes])
-        lines = _aligned(table)
+        lines = [*_aligned(table), "(longest, mean and median are in characters; twice counts rows that stood before)"]
         for name, shared in self.overlaps.items():
             counts = [*((f"column {i}", n) for i, n in enumerate(shared.columns, 1)), ("whole rows", shared.rows)]
             shown = [f"{what} {count:,} ({count / max(shared.of, 1):.1%})" for what, count in counts]

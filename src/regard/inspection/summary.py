@@ -19,7 +19,7 @@ PARTS: dict[str, str] = {
     "norms": r"norm\.(weight|bias)$",
     "positions": r"position|relative\.table",
     "token embedding": r"embed\.|source\.|target\.",
-    "heads": r"heads|unembed|pooler|classify|output",
+    "output heads": r"heads|unembed|pooler|classify|output",
 }
 "The first pattern that a parameter's name holds decides its part."
 

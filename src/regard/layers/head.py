@@ -33,10 +33,11 @@ class Unembed(nn.Module):
 
     def __init__(self, d_model: int, vocab_size: int, *, tied: bool, bias: bool = False, scale: float = 1.0) -> None:
         super().__init__()
-        self.d_model, self.vocab_size = d_model, vocab_size
-        self.weight = None if tied else nn.Parameter(torch.empty(vocab_size, d_model).normal_(std=0.02))
+        self.d_model, self.vocab_size, self.scale = d_model, vocab_size, scale
+        self.weight = None if tied else nn.Parameter(torch.empty(vocab_size, d_model))
+        if self.weight is not None:
+            nn.init.normal_(self.weight, std=0.02)
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
-        self.scale = scale
 
     def forward(self, x: Tensor, table: Tensor | None) -> Tensor:
         return self.scores(x, table).dense()
