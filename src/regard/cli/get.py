@@ -24,7 +24,7 @@ LIVE_SECONDS = 0.2
 
 @click.command(epilog=EXAMPLES)
 @click.argument("name")
-@click.option("--to", type=click.Path(path_type=Path), help="Folder for the files of a data set; data/ and its name.")
+@click.option("--to", type=click.Path(path_type=Path), help="Folder for the files of a data set; by default data/NAME.")
 @click.option("--from", "mirror", metavar="URL", help="Fetch the files of a data set below URL, not from their home.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(name: str, to: Path | None, mirror: str | None, yes: bool) -> None:
@@ -59,16 +59,16 @@ def get_data(name: str, entry: "DataSet", to: Path | None, mirror: str | None, y
     absent = [file for file in entry.files if not is_there(file, folder / file.name)]
     if not absent:
         whole = " and whole" if all(file.sha256 for file in entry.files) else ""
-        click.echo(f"{name} is already there{whole}", err=True)
+        tell(f"{name} is already there{whole}")
         return folder
     for file in absent:
         check_address(entry.locate(file, mirror))
     describe(name, entry, f"commit {entry.revision}")
     if mirror:
-        click.echo(f"  from      {mirror}", err=True)
+        tell(f"  from      {mirror}")
     for file in absent:
         note = "" if file.sha256 else f" (at most {size_text(entry.max_bytes)}; no checksum is known for this file)"
-        click.echo(f"  {size_text(file.size):>12}  {folder / file.name}{note}", err=True)
+        tell(f"  {size_text(file.size):>12}  {folder / file.name}{note}")
     ask(yes)
     for file in absent:
         line = DownloadLine(file.name)
@@ -88,7 +88,7 @@ def is_there(file: "RemoteFile", path: Path) -> bool:
     if not path.is_file() or (file.sha256 and hash_file(path) != file.sha256):
         raise UserError(f"{path} is there, but is not the file of that name", "move it away, or give another --to")
     if not file.sha256:
-        click.echo(f"{path} is there; no checksum is known for this file, so it was not checked", err=True)
+        tell(f"{path} is there; no checksum is known for this file, so it was not checked")
     return True
 
 
@@ -98,7 +98,7 @@ def get_model(name: str, entry: "PublicModel", yes: bool) -> Path:
     from regard.weights import hub
 
     describe(name, entry, f"commit {entry.revision}" if entry.revision else "not pinned: the newest is fetched")
-    click.echo("  checksum  none is known; the commit says which files are meant", err=True)
+    tell("  checksum  none is known; the commit says which files are meant")
     ask(yes)
     try:
         return hub.fetch(entry.source)
@@ -112,9 +112,9 @@ def get_model(name: str, entry: "PublicModel", yes: bool) -> Path:
 def describe(name: str, entry: "DataSet | PublicModel", revision: str) -> None:
     about = {"size": f"about {size_text(entry.size)}" if entry.size else "not known", "licence": entry.licence}
     about |= {"home": entry.home, "revision": revision}
-    click.echo(f"{name}: {entry.about}" if entry.about else name, err=True)
+    tell(f"{name}: {entry.about}" if entry.about else name)
     for key, text in about.items():
-        click.echo(f"  {key:8}  {text}", err=True)
+        tell(f"  {key:8}  {text}")
 
 
 def ask(yes: bool) -> None:

@@ -40,9 +40,21 @@ Examples:
 @click.option("--explain", "steps", is_flag=True, help="Show how each word is split, step by step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a text.")
 @click.option("--train", "from_files", is_flag=True, help="Learn a vocabulary from files, named as TEXT.")
-@click.option("--kind", type=click.Choice(get_args(Kind)), default="bpe", show_default=True, help="For --train.")
-@click.option("--vocab-size", type=int, default=8000, show_default=True, help="For --train: all ids.")
-@click.option("--purpose", type=click.Choice(get_args(Purpose)), default="translation", help="For --train.")
+@click.option(
+    "--kind",
+    type=click.Choice(get_args(Kind)),
+    default="bpe",
+    show_default=True,
+    help="For --train: how words are split.",
+)
+@click.option("--vocab-size", type=int, default=8000, show_default=True, help="For --train: ids at most.")
+@click.option(
+    "--purpose",
+    type=click.Choice(get_args(Purpose)),
+    default="translation",
+    show_default=True,
+    help="For --train: what the model will do, which decides the special tokens.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="For --train: the directory to write.")
 def command(
     texts: tuple[str, ...],
@@ -91,7 +103,7 @@ def learn(files: tuple[str, ...], config: TokenizerConfig, purpose: Purpose, out
     texts = (text for file in files for row in read_rows(Path(file)) for text in row) if files else records(())
     tokenizer = train(texts, config, purpose=purpose)
     tokenizer.save(out)
-    click.echo(f"{out}: {config.kind}, {tokenizer.vocab_size:,} ids", err=True)
+    tell(f"{out}: {config.kind}, {tokenizer.vocab_size:,} ids")
 
 
 def open_tokenizer(model: str | None, file: Path | None) -> Tokenizer:

@@ -39,7 +39,12 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: text, score, alternatives.")
 @click.option("--tree", is_flag=True, help="Show all that the beam considered, and why each path ended.")
 @click.option("--show", is_flag=True, help="Show which words were looked at for each word.")
-@click.option("--svg", type=click.Path(path_type=Path), help="Draw that as FILE; more sentences as FILE-2 and so on.")
+@click.option(
+    "--svg",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Draw that as FILE; more sentences as FILE-2 and so on.",
+)
 def command(
     texts: tuple[str, ...],
     model: str | None,
@@ -114,7 +119,7 @@ def numbered(svg: Path | None) -> Iterator[Path]:
 
 def write(result: "Translation", number: int, n_best: int, *, as_json: bool, show: bool, tree: bool) -> None:
     if result.note:
-        click.echo(f"line {number}: {result.note}", err=True)
+        tell(f"line {number}: {result.note}")
     if as_json:
         click.echo(json.dumps(described(result, show), ensure_ascii=False))
         return
@@ -150,4 +155,4 @@ def draw(sentence: "Translation", path: Path) -> None:
     from regard.inspection.figures import alignment_svg
 
     path.write_text(alignment_svg(sentence.alignment(words=True)), encoding="utf-8")
-    click.echo(f"drawn: {path}", err=True)
+    tell(f"drawn: {path}")
