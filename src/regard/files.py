@@ -76,8 +76,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def expanded(name: str | Path) -> Path:
+    """With ~ and ~user filled in."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # no such user, or no home
+        raise UserError(f"{name} cannot be found: {error}", "write the path without ~") from error
+
+
 def write_json(path: Path, value: object) -> None:
-    write_bytes(path, (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))  # half a surrogate pair, as JSON spells it
 
 
 def write_bytes(path: Path, data: bytes) -> None:

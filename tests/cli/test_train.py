@@ -121,7 +121,7 @@ def test_what_a_failed_start_has_learnt_is_learnt_again(home: Path, monkeypatch:
 def test_a_folder_of_something_else_is_not_cleared(home: Path) -> None:
     (home / "mine" / "data").mkdir(parents=True)
     (home / "mine" / "data" / "letter.txt").write_text("dear")
-    assert run(["train", "tiny.toml", "--out", "mine", "--set", "data.train=nowhere.tsv"]) == 3
+    assert run(["train", "tiny.toml", "--out", "mine", "--set", 'data.train=["nowhere.tsv"]']) == 2
     assert (home / "mine" / "data" / "letter.txt").read_text() == "dear"
 
 

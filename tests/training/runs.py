@@ -19,14 +19,17 @@ def write_pairs(folder: Path) -> None:
         (folder / f"{name}.en").write_text("\n".join(" ".join(WORDS[w] for w in row) for row in rows) + "\n")
 
 
-def tiny_run(folder: Path, **train: Any) -> RunConfig:
+TINY: dict[str, Any] = {"preset": "transformer-small", "d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1,
+                        "n_decoder_layers": 1, "dropout": 0.1}  # fmt: skip
+
+
+def tiny_run(folder: Path, *, model: dict[str, Any] = TINY, **train: Any) -> RunConfig:
     return build(
         RunConfig,
         {
             "data": {key: [str(folder / f"{key}.{side}") for side in ("de", "en")] for key in ("train", "valid")},
             "text": {"vocab_size": 320},
-            "model": {"preset": "transformer-small", "d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1,
-                      "n_decoder_layers": 1, "dropout": 0.1},
+            "model": model,
             "train": {"steps": 24, "batch_tokens": 300, "lr": 0.01, "warmup": 4, "average": 2, "accumulate": 2} | train,
             "valid": {"every": 8, "sentences": 10},
         },

@@ -1,10 +1,8 @@
 """A run end to end, on a language of twenty words: it learns, stops, resumes and finishes as if never stopped."""
 
+import json
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +15,13 @@ from safetensors.torch import load_file
 
 from regard.errors import UserError
 from regard.runlog import read_log
-from regard.training import loop
+from regard.training import checkpoint, loop
 from regard.training.config import RunConfig
 from regard.training.folder import locked
 from regard.training.run import assemble, finish, read_run, write_run
 from regard.weights.store import load_model
 from training.runs import tiny_run, write_pairs
+from training.spread import command, start
 
 
 @pytest.fixture
@@ -84,10 +83,33 @@ def test_a_changed_setting_or_changed_data_is_refused(config: RunConfig, tmp_pat
     other = replace(config, train=replace(config.train, lr=0.5))
     with pytest.raises(UserError, match=r"train\.lr was 0\.01 and is 0\.5"):
         assemble(other, tmp_path / "run", [])
-    source = Path(config.data.train[0])
-    source.write_text(source.read_text(encoding="utf-8").replace("hund", "haus", 1), encoding="utf-8")
-    with pytest.raises(UserError, match="data"):
-        assemble(config, tmp_path / "run", [])
+    for part in ("train", "valid"):
+        source = Path(getattr(config.data, part)[0])
+        before = source.read_text(encoding="utf-8")
+        source.write_text(before.replace("hund", "haus", 1), encoding="utf-8")
+        with pytest.raises(UserError, match=f"the {part}[a-z]* data"):
+            assemble(config, tmp_path / "run", [])
+        source.write_text(before, encoding="utf-8")
+    fewer = replace(config, valid=replace(config.valid, sentences=5))
+    with pytest.raises(UserError, match=r"valid\.sentences was 10 and is 5"):
+        assemble(fewer, tmp_path / "run", [])
+    assemble(config, tmp_path / "run", [])
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on(config: RunConfig, tmp_path: Path) -> None:
+    """It knew nothing of ranks, and kept no fingerprint of the validation data."""
+    train(config, tmp_path / "run", stop_at=2)
+    newest = checkpoint.latest(tmp_path / "run" / "checkpoints")
+    assert newest is not None
+    manifest = json.loads((newest / "manifest.json").read_text())
+    del manifest["ranks"], manifest["valid"]
+    (newest / "manifest.json").write_text(json.dumps(manifest))
+    assert assemble(config, tmp_path / "run", []).progress.step == 2
+
+
+def test_a_run_needs_no_validation_data(config: RunConfig, tmp_path: Path) -> None:
+    train(replace(config, data=replace(config.data, valid=())), tmp_path / "run")
+    assert (tmp_path / "run" / "model").is_dir()
 
 
 def test_a_finished_run_takes_no_further_step(config: RunConfig, tmp_path: Path) -> None:
@@ -151,32 +173,48 @@ def test_the_written_run_file_reads_back_equal(config: RunConfig, tmp_path: Path
     assert read_run(tmp_path / "run" / "run.toml") == config
 
 
+KILLS, SITTINGS = 20, 4
+"So many in all, and at most so many of one run before it may end."
+
+
 @pytest.mark.slow
 def test_kill_at_any_moment_then_resume_ends_bit_equal(config: RunConfig, tmp_path: Path) -> None:
-    slower = replace(config, train=replace(config.train, save_minutes=0.001))
-    train(slower, tmp_path / "through")
+    """A checkpoint after every step, so that many a kill falls into the writing of one."""
+    often = replace(config, train=replace(config.train, steps=40, save_minutes=1e-9))
+    write_run(often, tmp_path / "through")
+    assert run_and_kill(tmp_path / "through", None)
     expected = tensors_of(tmp_path / "through")
-    chance = random.Random(1)
-    for number in range(4):
-        folder = tmp_path / f"killed-{number}"
-        write_run(slower, folder)
-        for _ in range(3):
-            run_and_kill(folder, chance.uniform(2.0, 9.0))
-        assert run_and_kill(folder, 120)
+    chance, kills, runs, torn = random.Random(1), 0, 0, 0
+    while kills < KILLS:
+        folder, runs = tmp_path / f"killed-{runs}", runs + 1
+        write_run(often, folder)
+        for _ in range(SITTINGS):
+            if run_and_kill(folder, chance.uniform(-0.1, 0.4)):
+                break
+            kills += 1
+            torn += any((folder / "checkpoints").glob("*.tmp-*"))
+        assert run_and_kill(folder, None)
         found = tensors_of(folder)
         assert all(torch.equal(found[name], expected[name]) for name in expected)
         assert [event["kind"] for event in read_log(folder / "log.jsonl")].count("model") == 1
+    assert torn, "no kill fell into a save"
 
 
-def run_and_kill(folder: Path, seconds: float) -> bool:
-    """True when it finished before it was killed."""
-    command = "import torch; torch.set_num_threads(1); from regard.cli.main import main; main()"
-    child = subprocess.Popen([sys.executable, "-c", command, "resume", str(folder)], stdout=-3, stderr=-3)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if child.poll() is not None:
-            return child.returncode == 0
-        time.sleep(0.05)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    return False
+def run_and_kill(folder: Path, delay: float | None) -> bool:
+    """True when it ended by itself. Killed `delay` seconds after the sitting's first step, before it where negative."""
+    [child], [end] = start(command, 1, "resume", str(folder))
+    steps = steps_in(folder)
+    while delay is not None and not end.poll(0.005):
+        if delay < 0 or steps_in(folder) > steps:
+            time.sleep(abs(delay))
+            break
+    finished = end.poll(120 if delay is None else 0)
+    if finished:
+        assert end.recv()[0] == 0
+    child.kill()
+    child.join()
+    return finished
+
+
+def steps_in(folder: Path) -> int:
+    return sum(event["kind"] == "step" for event in read_log(folder / "log.jsonl"))

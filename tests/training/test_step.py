@@ -1,5 +1,6 @@
 """One step is exact: however it is cut, whatever its lengths; and a step that is no number changes nothing."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from regard.models.base import Model
 from regard.models.registry import find_preset
 from regard.objectives.loss import Loss
 from regard.objectives.seq2seq import Seq2Seq
-from regard.training.step import seed_of, step
+from regard.training.step import length_of, seed_of, step
 
 PAD, WORDS = 30, 31
 SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 24, "n_layers": 2, "n_decoder_layers": 2}
@@ -117,6 +118,15 @@ def test_a_long_gradient_is_clipped() -> None:
     assert result.norm > 0.01
     moved = sum(float((a - b).detach().square().sum()) for a, b in zip(before, model.parameters(), strict=True)) ** 0.5
     assert moved == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_length_of_a_gradient_is_the_same_however_its_rows_are_dealt_out() -> None:
+    gradients = [torch.randn(7, 5), torch.randn(9), torch.randn(2, 3, 4)]
+    whole = length_of(gradients)
+    shares = [[gradient.tensor_split([cut])[side] for gradient in gradients] for cut in (1, 2) for side in (0, 1)]
+    for two in (shares[:2], shares[2:]):
+        assert math.hypot(*(length_of(share) for share in two)) == pytest.approx(whole, rel=1e-14)
+    assert whole == pytest.approx(float(torch.cat([gradient.flatten() for gradient in gradients]).norm()), rel=1e-6)
 
 
 @pytest.mark.parametrize("p", [0.0001, 0.5])

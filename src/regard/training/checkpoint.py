@@ -3,6 +3,8 @@
     checkpoints/step-00001200/    model.safetensors  optimizer.safetensors  manifest.json
     checkpoints/latest            the name of the newest one
 
+Where FSDP has spread the model over several ranks, shard-*.safetensors (sharded.py) stand for the first two files.
+
 A checkpoint is written under a temporary name, flushed to disk, and renamed; then `latest` moves; then old ones go.
 Readers ignore temporary names, so a kill at any moment leaves the last published checkpoint in charge.
 """
@@ -11,7 +13,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,41 +26,61 @@ from torch import Tensor, nn
 from regard.errors import FAILURE, UserError
 from regard.files import flush, read_json_object
 
+MANIFEST = "manifest.json"
 FILES = ("model.safetensors", "optimizer.safetensors")
 RETIRED = ".tmp-retired"
 
 
 def save(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, meta: Mapping[str, Any]) -> Path:
     """Publish the checkpoint of `step` and make it the latest. `meta` is whatever a resumed run must know."""
-    final = path_of(folder, step)
-    temporary = folder / f"{final.name}.tmp-{os.getpid()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
+    place = begin(folder, step)
+    with abandoned_on_error(place):
         for name, tensors in zip(FILES, (weights_of(model), moments_of(model, optimizer)), strict=True):
-            save_file(tensors, temporary / name)
-        files = {name: _fingerprint(temporary / name) for name in FILES}
+            save_file(tensors, place / name)
+        return publish(place, step, {name: fingerprint(place / name) for name in FILES}, meta)
+
+
+def begin(folder: Path, step: int) -> Path:
+    """An empty folder to fill; readers do not look at its name."""
+    place = folder / f"{path_of(folder, step).name}.tmp-{os.getpid()}"
+    with abandoned_on_error(place):
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+    return place
+
+
+def publish(place: Path, step: int, files: Mapping[str, Any], meta: Mapping[str, Any]) -> Path:
+    """Make the folder that `begin` gave, filled with `files`, the checkpoint of `step`."""
+    folder, final = place.parent, path_of(place.parent, step)
+    with abandoned_on_error(place):
         manifest = json.dumps({"step": step, "files": files, **meta}, indent=2)
-        (temporary / "manifest.json").write_text(manifest, encoding="utf-8")
-        for name in (*FILES, "manifest.json"):
-            flush(temporary / name)
+        (place / MANIFEST).write_text(manifest, encoding="utf-8")
+        for name in (*files, MANIFEST):
+            flush(place / name)
         retired = final.with_name(final.name + RETIRED)
         if final.exists():  # the same step again, after a resume: the old one stays readable until the new one is there
             shutil.rmtree(retired, ignore_errors=True)
             final.rename(retired)
-        temporary.rename(final)
+        place.rename(final)
         flush(folder)
         point_to(folder / "latest", final.name)
         shutil.rmtree(retired, ignore_errors=True)
+    return final
+
+
+@contextmanager
+def abandoned_on_error(place: Path) -> Iterator[None]:
+    """What cannot be written whole is not left behind."""
+    try:
+        yield
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
         raise UserError(
-            f"the checkpoint of step {step} could not be written to {folder}: {error}",
+            f"the checkpoint {place.name.partition('.')[0]} could not be written to {place.parent}: {error}",
             "the one before it is untouched; free some space and run `regard resume`",
             exit_code=FAILURE,
         ) from error
-    return final
 
 
 def path_of(folder: Path, step: int) -> Path:
@@ -74,7 +97,8 @@ def point_to(pointer: Path, name: str) -> None:
 def prune(folder: Path, keep: Collection[int]) -> None:
     """Remove the checkpoints of all other steps, and what an interrupted save left behind."""
     for path in folder.iterdir():
-        if ".tmp-" in path.name or (path.name.startswith("step-") and int(path.name[5:]) not in keep):
+        number = path.name.removeprefix("step-")
+        if ".tmp-" in path.name or (number.isdecimal() and number != path.name and int(number) not in keep):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
@@ -89,19 +113,31 @@ def latest(folder: Path) -> Path | None:
         if is_whole(path):
             return path
     if published:
-        raise UserError(f"no checkpoint in {folder} is whole", "start again with `regard train`")
+        hint = f"to start again, delete {folder} and use `regard train`"
+        raise UserError(f"no checkpoint in {folder} is whole", hint)
     return None
 
 
 def is_whole(path: Path) -> bool:
-    if not (path / "manifest.json").is_file():
+    if not (path / MANIFEST).is_file():
         return False
-    files = read_json_object(path / "manifest.json").get("files", {})
-    return all((path / name).is_file() and _fingerprint(path / name) == files.get(name) for name in FILES)
+    try:
+        files = read_json_object(path / MANIFEST).get("files")
+    except UserError:
+        return False
+    if not isinstance(files, dict) or not files or any(Path(name).name != name for name in files):
+        return False
+    return all((path / name).is_file() and fingerprint(path / name) == mark for name, mark in files.items())
 
 
 def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Put weights and moments back exactly; returns the manifest."""
+    manifest = read_json_object(path / MANIFEST)
+    if not is_in_one_piece(path):
+        from regard.training.sharded import read  # slow to import, and only what several ranks wrote needs it
+
+        read(path, model, optimizer, alone=True)
+        return manifest
     model.load_state_dict(load_file(path / FILES[0]))
     tensors = load_file(path / FILES[1])
     state: dict[int, dict[str, Tensor]] = {}
@@ -111,7 +147,12 @@ def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> d
         state.setdefault(names.index(name), {})[kind] = tensor
     current = optimizer.state_dict()
     optimizer.load_state_dict({"state": state, "param_groups": current["param_groups"]})
-    return read_json_object(path / "manifest.json")
+    return manifest
+
+
+def is_in_one_piece(path: Path) -> bool:
+    """Written by one process, and not in shares by several ranks."""
+    return (path / FILES[0]).is_file()
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -130,13 +171,26 @@ def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, 
 
 def average(paths: list[Path]) -> dict[str, Tensor]:
     """The mean of several checkpoints' weights (section 6.1 of the paper), summed in float64."""
-    total = {name: tensor.double() for name, tensor in load_file(paths[0] / FILES[0]).items()}
+    total = {name: tensor.double() for name, tensor in _weights_in(paths[0]).items()}
     for path in paths[1:]:
-        for name, tensor in load_file(path / FILES[0]).items():
+        for name, tensor in _weights_in(path).items():
             total[name] += tensor
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
 
 
-def _fingerprint(path: Path) -> list[Any]:
+def _weights_in(path: Path) -> dict[str, Tensor]:
+    if is_in_one_piece(path):
+        return load_file(path / FILES[0])
+    from regard.training.sharded import read_weights  # slow to import, as above
+
+    return read_weights(path)
+
+
+def mark_of(path: Path) -> str:
+    """What tells this checkpoint from any other of its name; its manifest names the hash of every file."""
+    return str(fingerprint(path / MANIFEST)[1])
+
+
+def fingerprint(path: Path) -> list[Any]:
     with path.open("rb") as file:
         return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]

@@ -1,5 +1,6 @@
 """A run is one TOML file. Every key is here, with its default and its meaning."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ class TrainConfig:
     batch_tokens: int = 6_000
     "Tokens of one step, both sides and padding counted; the same on any number of machines."
     accumulate: int = 1
-    "Parts that a step is cut into, one after the other, when it does not fit in memory."
+    "Parts that a step is cut into, one after the other, when it does not fit in memory; ranks deal them out."
     optimizer: Literal["adam", "adamw"] = "adamw"
     lr: float = 1e-3
     "The highest learning rate, reached after warm-up."
@@ -54,11 +55,27 @@ class TrainConfig:
     "The last checkpoints at a validation that are averaged in the end."
     on_nan: Literal["skip", "stop"] = "skip"
     "What to do with a step whose loss is not a number."
+    parallel: Literal["none", "ddp", "fsdp"] = "none"
+    "How ranks started by torchrun share the work: ddp has the whole model on each, fsdp a share of it."
+    device: Literal["cpu", "cuda"] = "cpu"
+    timeout_minutes: float = 10.0
+    "How long ranks wait for one that does not answer; then it is named and the run ends."
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_tokens", "accumulate", "average"):
             require(getattr(self, name) >= 1, f"train.{name} is {getattr(self, name)}", "expected at least 1")
-        require(self.lr > 0, f"train.lr is {self.lr}", "expected a positive rate")
+        require(
+            self.timeout_minutes > 0, f"train.timeout_minutes is {self.timeout_minutes}", "expected a positive time"
+        )
+        for name in ("lr", "clip", "eps"):
+            value = getattr(self, name)
+            require(0 < value < math.inf, f"train.{name} is {value}", "expected a positive number")
+        for name in ("beta1", "beta2"):
+            value = getattr(self, name)
+            require(0 <= value < 1, f"train.{name} is {value}", "expected 0 up to, not including, 1")
+        for name in ("weight_decay", "warmup", "save_minutes"):
+            value = getattr(self, name)
+            require(0 <= value < math.inf, f"train.{name} is {value}", "expected 0 or more")
         require(0 <= self.label_smoothing < 1, f"train.label_smoothing is {self.label_smoothing}", "expected 0 to 1")
         require(0 < self.teacher_forcing <= 1, f"train.teacher_forcing is {self.teacher_forcing}", "expected 0 to 1")
 
@@ -71,6 +88,21 @@ class ValidConfig:
     "How many of the validation sentences are translated; the loss is of all."
     patience: int = 0
     "Stop after so many validations without a better score; 0 never stops early."
+
+    def __post_init__(self) -> None:
+        for name, least in {"every": 1, "sentences": 0, "patience": 0}.items():
+            value = getattr(self, name)
+            require(value >= least, f"valid.{name} is {value}", f"expected at least {least}")
+
+
+DECIDED = {
+    "vocab_size": "text.vocab_size",
+    "max_len": "data.max_len",
+    "pad_id": "the tokenizer",
+    "start_id": "the tokenizer",
+    "eos_ids": "the tokenizer",
+}
+"Keys of a model that a run takes from elsewhere."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +120,8 @@ class RunConfig:
     valid: ValidConfig = field(default_factory=ValidConfig)
 
     def __post_init__(self) -> None:
+        for name, where in DECIDED.items():
+            require(name not in self.model, f"model.{name} is decided by {where}", f"leave it out and set {where}")
         # sentences are tokenised once and kept on disk, so a split cannot change from step to step
         require(
             self.text.dropout == 0, f"text.dropout is {self.text.dropout}", "runs have no BPE dropout yet; leave it"

@@ -8,8 +8,11 @@ from regard.errors import USAGE, UserError
 from regard.training.config import RunConfig
 from regard.training.schedule import ENDLESS
 
-FREE = ("about", "train.save_minutes", "train.on_nan", "valid.patience")
-"These may change at any time: what they say about the future was not asked in the past."
+FREE = (
+    "about", "train.save_minutes", "train.on_nan", "train.parallel", "train.device", "train.timeout_minutes",
+    "valid.patience",
+)  # fmt: skip
+"These may change at any time: what they say about the future was not asked in the past, or is about machines."
 
 
 def essence(config: RunConfig) -> dict[str, Any]:
@@ -29,16 +32,21 @@ def without_free(settings: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def differences(old: Any, new: Any, path: str = "") -> Iterator[str]:
+def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Every key that differs: its path, what it was and what it is."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
     elif old != new:
-        yield f"{path} was {old!r} and is {new!r}"
+        yield path, old, new
+
+
+def changes(old: Any, new: Any) -> list[str]:
+    return [f"{path} was {before!r} and is {now!r}" for path, before, now in differences(old, new)]
 
 
 def refuse_decided(before: RunConfig, now: RunConfig) -> None:
-    changed = [*differences(essence(before), essence(now))]
+    changed = changes(essence(before), essence(now))
     if changed:
         raise UserError(
             f"what decided the run's numbers so far must stay: {', '.join(changed)}",

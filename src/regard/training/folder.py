@@ -16,18 +16,21 @@ from regard.machine import is_alive
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Only one process trains in a folder; a lock whose owner is gone is taken over."""
+def locked(folder: Path, job: str = "") -> Iterator[None]:
+    """Only one process trains in a folder; a lock whose owner is gone is taken over.
+
+    When torchrun starts its ranks again, it has ended the old ones: their lock is this `job`'s own.
+    """
     path = folder / "lock"
     _check_writable(folder)
-    me = {"pid": os.getpid(), "host": socket.gethostname()}
+    me = {"pid": os.getpid(), "host": socket.gethostname(), "job": job}
     while True:
         try:
             with path.open("x", encoding="utf-8") as file:
                 file.write(json.dumps(me))
             break
         except FileExistsError:
-            _refuse_living(path)
+            _refuse_living(path, job)
             path.unlink(missing_ok=True)
     try:
         yield
@@ -45,13 +48,15 @@ def _check_writable(folder: Path) -> None:
         raise UserError(f"{folder} cannot be written to: {error}", "choose another folder with --out") from error
 
 
-def _refuse_living(path: Path) -> None:
+def _refuse_living(path: Path, job: str) -> None:
     try:
         owner = read_json_object(path)
     except UserError:
         return  # half-written by a process that was killed
-    elsewhere = owner.get("host") != socket.gethostname()
-    if elsewhere or is_alive(int(owner.get("pid", 0))):
+    if job and owner.get("job") == job:
+        return
+    elsewhere, pid = owner.get("host") != socket.gethostname(), owner.get("pid")
+    if elsewhere or (isinstance(pid, int) and is_alive(pid)):
         raise UserError(
             f"{path.parent} is in use by process {owner.get('pid')} on {owner.get('host')}",
             f"wait for it, choose another folder, or delete {path} if that process is gone",

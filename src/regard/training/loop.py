@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import torch
+from torch import nn
 
 from regard.data.batches import Position, Steps, split
-from regard.data.pairs import collate
+from regard.data.pairs import PairBatch, collate
 from regard.data.shards import Shards
 from regard.errors import FAILURE, UserError
 from regard.models.base import Model
@@ -18,6 +19,7 @@ from regard.objectives.seq2seq import Seq2Seq
 from regard.training import checkpoint
 from regard.training.config import RunConfig
 from regard.training.energy import Energy, Meter
+from regard.training.ranks import Ranks
 from regard.training.schedule import rate
 from regard.training.step import StepResult, seed_of, step
 from regard.training.validate import Validation
@@ -59,11 +61,16 @@ class Trainer:
 
     config: RunConfig
     folder: Path
+    ranks: Ranks
     model: Model
+    trained: nn.Module
+    "The model as a step calls it; `ranks` has made it."
+    blank: Callable[[], Model]
+    "Builds a model of the same kind, without its weights."
     optimizer: torch.optim.Optimizer
     train: Shards
-    validate: Callable[[], Validation] | None
-    save_best: Callable[[], None]
+    validate: Callable[[Model], Validation] | None
+    save_best: Callable[[Model], None]
     facts: dict[str, Any]
     "What must be equal when a run is resumed: fingerprints of configuration and data."
     listeners: list[Listener] = field(default_factory=list)
@@ -71,7 +78,7 @@ class Trainer:
     autocast: torch.dtype | None = None
 
     def __post_init__(self) -> None:
-        self.meter = Meter(self.progress.joules)
+        self.meter = Meter(self.progress.joules if self.ranks.is_first else 0.0)
         self.began = time.monotonic() - self.progress.seconds
         self.saved_at = time.monotonic()
         self.saved_step = self.progress.step
@@ -82,25 +89,30 @@ class Trainer:
             listener(kind, **values)
 
     def fit(self, stop: Event) -> str:
-        """Train to the end, or until `stop` is set; returns "finished", "stopped" or "no better"."""
+        """Train to the end, or until `stop` is set on some rank; returns "finished", "stopped" or "no better"."""
+        with self.ranks.watched(lambda: f"after step {self.progress.step}"):
+            return self._fit(stop)
+
+    def _fit(self, stop: Event) -> str:
         train, progress = self.config.train, self.progress
         steps = Steps(self.train.lengths, budget=train.batch_tokens, seed=self.config.seed)
         objective = Seq2Seq(train.label_smoothing, train.teacher_forcing)
-        self.model.train()
+        self.trained.train()
         for rows, after in steps.steps(progress.position):
             if progress.step >= train.steps:
                 return self._end("finished")
             if self._is_stale():  # here, so that a run that ended so ends so again
                 return self._end("no better")
-            if stop.is_set():
+            stopping, saving = self.ranks.any(stop.is_set(), time.monotonic() - self.saved_at > train.save_minutes * 60)
+            if stopping:
                 return self._end("stopped")
+            if saving:
+                self.save()
             result = self._step(rows, objective)
             progress.step, progress.position = progress.step + 1, after
             self._log(result)
             if progress.step % self.config.valid.every == 0 or progress.step == train.steps:
                 self._validate()
-            elif time.monotonic() - self.saved_at > train.save_minutes * 60:
-                self.save()
         raise AssertionError("steps never end")
 
     def _step(self, rows: Any, objective: Seq2Seq) -> StepResult:
@@ -108,18 +120,31 @@ class Trainer:
         lr = rate(now, kind=train.schedule, peak=train.lr, warmup=train.warmup, steps=train.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        parts = [part for part in split(rows, self.train.lengths, train.accumulate) if len(part)]
-        config = self.model.config
-        batches = [collate(self.train, part, pad_id=config.pad_id, start_id=config.start_id) for part in parts]
-        seeds = [seed_of(self.config.seed, now, part) for part in range(len(batches))]
+        batches = self.ranks.every("reading the data", lambda: self._batches(rows))
+        seeds = [seed_of(self.config.seed, now, part) for part in batches]
         result = step(
-            self.model, batches, objective, self.optimizer, clip=train.clip, seeds=seeds, autocast=self.autocast
-        )
+            self.trained, [*batches.values()], objective, self.optimizer, clip=train.clip, seeds=seeds,
+            autocast=self.autocast, ranks=self.ranks,
+        )  # fmt: skip
         if result.bad:
             self._complain(result, rows)
         else:
             self.progress.bad_steps = 0
         return result
+
+    def _batches(self, rows: Any) -> dict[int, PairBatch]:
+        """This rank's parts of a step by their number in the whole of it, which is also what seeds their dropout."""
+        config, size = self.model.config, self.ranks.size
+        n_parts = -(-self.config.train.accumulate // size) * size
+        parts = [part for part in split(rows, self.train.lengths, n_parts) if len(part)]
+        n_turns = -(-len(parts) // size)
+        batches = {}
+        for number in self.ranks.share(range(n_turns * size)):
+            idle = number >= len(parts)
+            part = rows[:1] if idle else parts[number]
+            batch = collate(self.train, part, pad_id=config.pad_id, start_id=config.start_id)
+            batches[number] = self.ranks.placed(without_targets(batch) if idle else batch)
+        return batches
 
     def _complain(self, result: StepResult, rows: Any) -> None:
         """A step that is not a number is skipped or fatal; either way its place and its rows are named."""
@@ -152,15 +177,27 @@ class Trainer:
     def _validate(self) -> None:
         progress = self.progress
         if self.validate is not None:
-            found = self.validate()
+            model = self.ranks.whole(self.model, self.blank)
+            found = self._scored(model, self.validate)
             better = found.goodness > progress.best
             progress.stale = 0 if better else progress.stale + 1
             if better:
                 progress.best, progress.best_step = found.goodness, progress.step
-                self.save_best()
+                self.ranks.first("saving the best model", lambda: self.save_best(model))
             scores = {score.name: score.value for score in (found.bleu, found.chrf) if score}
             self.tell("valid", step=progress.step, loss=found.loss, best=better, samples=found.samples, **scores)
         self.save()
+
+    def _scored(self, model: Model, validate: Callable[[Model], Validation]) -> Validation:
+        try:
+            return validate(model)
+        except UserError as error:
+            raise UserError(
+                f"validation after step {self.progress.step}: {error.message}",
+                f"if the loss has grown, training has diverged: lower train.lr ({self.config.train.lr:g}) or lengthen "
+                f"train.warmup; the last checkpoint is of step {self.saved_step}",
+                exit_code=error.exit_code,
+            ) from error
 
     def _is_stale(self) -> bool:
         patience = self.config.valid.patience
@@ -169,13 +206,14 @@ class Trainer:
     def save(self) -> None:
         """A checkpoint of this very step; then old ones go, but those that will be averaged stay."""
         progress, every = self.progress, self.config.valid.every
-        progress.seconds, progress.joules = time.monotonic() - self.began, self.meter.read().joules
-        folder = self.folder / "checkpoints"
-        checkpoint.save(
-            folder, progress.step, self.model, self.optimizer, {"progress": progress.to_dict(), **self.facts}
-        )
+        if progress.bad_steps:  # the weights may be spoilt already: what was good before is not pushed out
+            return
+        progress.seconds, progress.joules = time.monotonic() - self.began, self.energy().joules
+        folder, meta = self.folder / "checkpoints", {"progress": progress.to_dict(), **self.facts}
+        self.ranks.save(folder, progress.step, self.model, self.optimizer, meta)
         self.saved_at, self.saved_step = time.monotonic(), progress.step
-        checkpoint.prune(folder, keep=self.to_average(every) | {progress.step, progress.best_step})
+        keep = self.to_average(every) | {progress.step, progress.best_step}
+        self.ranks.first("removing old checkpoints", lambda: checkpoint.prune(folder, keep=keep))
 
     def to_average(self, every: int) -> set[int]:
         """Steps of the last validations: a function of the step alone, so that a resumed run averages the same."""
@@ -186,8 +224,17 @@ class Trainer:
     def _end(self, how: str) -> str:
         if self.saved_step != self.progress.step:
             self.save()
-        self.tell("end", how=how, step=self.progress.step, seconds=self.progress.seconds, energy=str(self.energy()))
+        energy = str(self.energy())
+        self.tell("end", how=how, step=self.progress.step, seconds=self.progress.seconds, energy=energy)
         return how
 
     def energy(self) -> Energy:
-        return self.meter.read()
+        """Of all ranks together."""
+        own = self.meter.read()
+        counts = own.kind == "estimated" or self.ranks.is_first_here  # a meter is the machine's, not the process's
+        return replace(own, joules=self.ranks.sum(own.joules if counts else 0.0)[0])
+
+
+def without_targets(batch: PairBatch) -> PairBatch:
+    """Something to do for a rank that has nothing to do: all must call each other equally often."""
+    return replace(batch, tgt_valid=torch.zeros_like(batch.tgt_valid), n_targets=0)

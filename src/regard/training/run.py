@@ -1,8 +1,10 @@
 """Assembling a run from one TOML file, taking it up again, and finishing it."""
 
-import dataclasses
-from collections.abc import Iterator, Sequence
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,22 +16,23 @@ from regard.data.corpus import read_rows
 from regard.data.report import report
 from regard.data.shards import Shards, prepare
 from regard.errors import UserError
-from regard.files import read_json_object, write_bytes
-from regard.models.base import Model, initialise, without_memory
-from regard.models.registry import Family, find_preset
+from regard.files import expanded, read_json_object, write_bytes, write_json
+from regard.models.base import Model
 from regard.text.load import load as load_tokenizer
 from regard.text.tokenizer import Tokenizer
 from regard.text.train import train as train_tokenizer
 from regard.training import checkpoint
 from regard.training.config import RunConfig
-from regard.training.decided import differences, essence, without_free
+from regard.training.decided import changes, essence, without_free
 from regard.training.loop import Listener, Progress, Trainer
-from regard.training.step import seed_of
+from regard.training.model import autocast_type, blank_model, keep_padding_zero, new_model, new_optimizer
+from regard.training.ranks import ALONE, Ranks
 from regard.training.validate import Validation, validate
 from regard.weights.store import save_model
 
-RUN_FILE, LOG_FILE = "run.toml", "log.jsonl"
-DEFAULT_PRESET = "transformer-small"
+RUN_FILE, LOG_FILE, END_FILE = "run.toml", "log.jsonl", "finished.json"
+MARK = "# A run of regard: `regard train` wrote this file, `regard resume` reads it.\n"
+"How a folder that is a run's is told from one that happens to hold a run.toml."
 
 
 def read_run(path: Path, assignments: Sequence[str] = ()) -> RunConfig:
@@ -44,7 +47,7 @@ class Sources:
     config: RunConfig
 
     def paths(self, names: Sequence[str]) -> list[Path]:
-        paths = [Path(name).expanduser() for name in names]
+        paths = [expanded(name) for name in names]
         missing = [str(path) for path in paths if not path.is_file()]
         if missing:
             raise UserError(f"there is no file {', '.join(missing)}", "check [data], or use --set data.train=PATH")
@@ -58,162 +61,153 @@ class Sources:
         return list(islice((row for row in self.rows(names) if row[0].strip() and row[1].strip()), limit))
 
 
-def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener]) -> Trainer:
+def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ranks: Ranks = ALONE) -> Trainer:
     """Everything a run needs: read, tokenised, built, and, where there is a checkpoint, put back as it was."""
+    ranks.compare({"run": to_dict(config)})
     sources = Sources(config)
-    tokenizer = _tokenizer(config, sources, folder, listeners)
-    train = _shards(config, sources, config.data.train, tokenizer, folder / "data" / "train", listeners)
-    model = _model(config, tokenizer)
-    optimizer = _optimizer(config, model)
-    facts: dict[str, Any] = {"config": essence(config), "data": train.fingerprint, "torch": torch.__version__}
-    facts["threads"] = torch.get_num_threads()  # sums over another number of threads differ in the last bit
-    progress = _restore(folder, model, optimizer, facts, listeners)
+    tokenizer = _tokenizer(config, sources, folder, listeners, ranks)
+    train = _shards(config, sources, "train", tokenizer, folder, listeners, ranks)
+    valid: Shards | None = None
+    pairs: list[tuple[str, ...]] = []
+    if config.data.valid:
+        valid = _shards(config, sources, "valid", tokenizer, folder, listeners, ranks)
+        pairs = ranks.first("reading data.valid", lambda: sources.pairs(config.data.valid, config.valid.sentences))
+    facts = _facts(config, train, valid, pairs, ranks)
+    newest = _newest(folder, ranks)
+    ranks.compare({**facts, "checkpoint": newest and ranks.every("finding it", lambda: checkpoint.mark_of(newest))})
+    blank = partial(blank_model, config, tokenizer)
+    model = new_model(config, blank).to(ranks.device)
+    trained = ranks.spread(model)
+    keep_padding_zero(model, tokenizer.pad_id, ranks)
+    optimizer = new_optimizer(config, model)
+    progress = Progress()
+    if newest is not None:
+        progress = _progress(newest, facts, listeners)
+        ranks.restore(newest, model, optimizer)
     if progress.step > config.train.steps:
         raise UserError(f"train.steps is {config.train.steps}, but {folder} is at step {progress.step} already")
     return Trainer(
         config=config,
         folder=folder,
+        ranks=ranks,
         model=model,
+        trained=trained,
+        blank=blank,
         optimizer=optimizer,
         train=train,
-        validate=_validator(config, sources, model, tokenizer, folder, listeners),
-        save_best=lambda: save_whole(model, tokenizer, folder / "best"),
+        validate=_validator(valid, pairs, tokenizer, ranks),
+        save_best=partial(save_whole, tokenizer=tokenizer, folder=folder / "best"),
         facts=facts,
         listeners=list(listeners),
         progress=progress,
-        autocast=_autocast(config),
+        autocast=autocast_type(config),
     )
 
 
-def _tokenizer(config: RunConfig, sources: Sources, folder: Path, listeners: Sequence[Listener]) -> Tokenizer:
+def _tokenizer(
+    config: RunConfig, sources: Sources, folder: Path, listeners: Sequence[Listener], ranks: Ranks
+) -> Tokenizer:
     place = folder / "tokenizer"
-    if not (place / "tokenizer_config.json").is_file():  # the last file to be written
+
+    def learn() -> None:
+        if (place / "tokenizer_config.json").is_file():  # the last file to be written
+            return
         _tell(listeners, "stage", text=f"learning a vocabulary of {config.text.vocab_size:,} tokens")
         texts = (text for row in sources.rows(config.data.train) for text in row[:2])
-        train_tokenizer(texts, config.text, purpose="translation").save(place)
-    return load_tokenizer(place)
+        learnt = train_tokenizer(texts, config.text, purpose="translation")
+        if learnt.vocab_size < config.text.vocab_size:
+            _tell(listeners, "stage", text=f"the text gave no more than {learnt.vocab_size:,} tokens")
+        learnt.save(place)
+
+    ranks.first("learning a vocabulary", learn, patient=True)
+    return ranks.every("reading the vocabulary", lambda: load_tokenizer(place))
 
 
 def _shards(
     config: RunConfig,
     sources: Sources,
-    names: Sequence[str],
+    name: str,
     tokenizer: Tokenizer,
-    place: Path,
+    folder: Path,
     listeners: Sequence[Listener],
+    ranks: Ranks,
 ) -> Shards:
-    _tell(listeners, "stage", text=f"tokenising {', '.join(names)}")
-    data = config.data
-    return prepare(
-        sources.paths(names),
-        [tokenizer, tokenizer],
-        place,
-        columns=data.columns or None,
-        max_len=data.max_len,
-        too_long=data.too_long,
-    )
+    """Rank 0 tokenises; the others read what it wrote, so their own files cannot differ."""
+    data, place = config.data, folder / "data" / name
+    names: Sequence[str] = getattr(data, name)
+
+    def work() -> None:
+        _tell(listeners, "stage", text=f"tokenising {', '.join(names)}")
+        prepare(
+            sources.paths(names),
+            [tokenizer, tokenizer],
+            place,
+            columns=data.columns or None,
+            max_len=data.max_len,
+            too_long=data.too_long,
+        )
+
+    ranks.first(f"tokenising data.{name}", work, patient=True)
+    return ranks.every(f"reading {place}, which all ranks must see", lambda: Shards(place))
 
 
-def _model(config: RunConfig, tokenizer: Tokenizer) -> Model:
-    ids = {"pad_id": tokenizer.pad_id, "start_id": tokenizer.pad_id, "eos_ids": (tokenizer.eos_id,)}
-    torch.manual_seed(seed_of(config.seed, -1))
-    model = _built(config, {"vocab_size": tokenizer.vocab_size, **ids})
-    initialise(model, config.train.init)
-    _keep_padding_zero(model, tokenizer.pad_id)
-    return model
-
-
-def _built(config: RunConfig, ids: dict[str, Any]) -> Model:
-    family, settings = model_settings(config)
-    return family.build(build(family.config, {**settings, "max_len": max(config.data.max_len, 8), **ids}, "model"))
-
-
-def check_model(config: RunConfig) -> None:
-    """Before any work, and without memory: does [model] hold together, and does it translate?"""
-    name = str(config.model.get("preset", DEFAULT_PRESET))
-    family, preset = find_preset(name)
-    with without_memory():
-        if not hasattr(family.build(preset), "encode"):
-            hint = "choose a preset with an encoder and a decoder; `regard list presets` shows all"
-            raise UserError(f"{name} does not translate", hint)
-        last = config.text.vocab_size - 1
-        _built(config, {"vocab_size": last + 1, "pad_id": last, "start_id": last, "eos_ids": (0,)})
-
-
-def model_settings(config: RunConfig) -> tuple[Family, dict[str, Any]]:
-    """The preset's family and its settings with the run's own laid over them."""
-    own = dict(config.model)
-    family, preset = find_preset(str(own.pop("preset", DEFAULT_PRESET)))
-    settings = {field.name: getattr(preset, field.name) for field in dataclasses.fields(preset)}
-    return family, {**settings, **own}
-
-
-def _keep_padding_zero(model: Model, pad_id: int | None) -> None:
-    """Decoding starts from padding, whose vector other engines take to be zero; it stays so."""
-    if pad_id is None:
-        return
-
-    def clear(weight: torch.Tensor) -> None:
-        if weight.grad is not None:
-            weight.grad[pad_id].zero_()
-
-    for module in model.modules():
-        if isinstance(module, torch.nn.Embedding) and module.num_embeddings > pad_id:
-            with torch.no_grad():
-                module.weight[pad_id] = 0.0
-            module.weight.register_post_accumulate_grad_hook(clear)
-
-
-def _optimizer(config: RunConfig, model: Model) -> torch.optim.Optimizer:
-    train = config.train
-    kind = torch.optim.AdamW if train.optimizer == "adamw" else torch.optim.Adam
-    return kind(
-        model.parameters(), lr=train.lr, betas=(train.beta1, train.beta2), eps=train.eps,
-        weight_decay=train.weight_decay, fused=True,
-    )  # fmt: skip
-
-
-def _autocast(config: RunConfig) -> torch.dtype | None:
-    wanted = config.train.precision
-    has_bf16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()  # elsewhere it is emulated, and slow
-    return torch.bfloat16 if wanted == "bf16" or (wanted == "auto" and has_bf16) else None
+def _facts(
+    config: RunConfig, train: Shards, valid: Shards | None, pairs: Sequence[tuple[str, ...]], ranks: Ranks
+) -> dict[str, Any]:
+    """What must be equal when the run goes on, and what is noted if it is not."""
+    digest = hashlib.sha256(repr([list(pair) for pair in pairs]).encode()).hexdigest()
+    return {
+        "config": essence(config),
+        "data": train.fingerprint,
+        "valid": valid and f"{valid.fingerprint} {digest}",
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),  # sums over another number of threads differ in the last bit
+        "ranks": ranks.size,
+    }
 
 
 def _validator(
-    config: RunConfig, sources: Sources, model: Model, tokenizer: Tokenizer, folder: Path, listeners: Sequence[Listener]
-) -> Any:
-    if not config.data.valid:
+    valid: Shards | None, pairs: Sequence[tuple[str, ...]], tokenizer: Tokenizer, ranks: Ranks
+) -> Callable[[Model], Validation] | None:
+    if valid is None:
         return None
-    shards = _shards(config, sources, config.data.valid, tokenizer, folder / "data" / "valid", listeners)
-    pairs = sources.pairs(config.data.valid, config.valid.sentences)
-
-    def run() -> Validation:
-        return validate(model, shards, pairs, tokenizer, tokenizer)
-
-    return run
+    return lambda model: validate(model, valid, pairs, tokenizer, tokenizer, ranks=ranks)
 
 
-def _restore(
-    folder: Path, model: Model, optimizer: torch.optim.Optimizer, facts: dict[str, Any], listeners: Sequence[Listener]
-) -> Progress:
-    newest = checkpoint.latest(folder / "checkpoints")
-    if newest is None:
-        return Progress()
-    manifest = read_json_object(newest / "manifest.json")
-    changed = [*differences(without_free(manifest["config"]), facts["config"])]
-    if manifest["data"] != facts["data"]:
+def _newest(folder: Path, ranks: Ranks) -> Path | None:
+    places = folder / "checkpoints"
+
+    def find() -> str | None:
+        found = checkpoint.latest(places)
+        return found.name if found else None
+
+    name = ranks.first("looking for a checkpoint", find, patient=True)
+    return places / name if name else None
+
+
+def _progress(newest: Path, facts: dict[str, Any], listeners: Sequence[Listener]) -> Progress:
+    """Where the run stood; refused where something that decides its numbers has changed since."""
+    manifest = {"ranks": 1, "valid": facts["valid"]} | read_json_object(newest / checkpoint.MANIFEST)  # of old versions
+    try:
+        changed = changes(without_free(manifest["config"]), facts["config"])
+        progress = Progress.from_dict(manifest["progress"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        hint = f"delete {newest} to go on from the checkpoint before it"
+        raise UserError(f"{newest / checkpoint.MANIFEST} does not say where the run stood: {error!r}", hint) from error
+    if manifest.get("data") != facts["data"]:
         changed.append("the training data or the tokenizer")
+    if manifest["valid"] != facts["valid"]:
+        changed.append("the validation data")
     if changed:
         raise UserError(
-            f"{folder} cannot go on, something changed since its last checkpoint: {', '.join(changed)}",
+            f"{newest.parent.parent} cannot go on, something changed since its last checkpoint: {', '.join(changed)}",
             "undo the change, or start a new run with another --out",
         )
-    for name in ("threads", "torch"):
+    for name in ("threads", "torch", "ranks"):
         if manifest.get(name) != facts[name]:
             text = f"note: {name} was {manifest.get(name)} and is {facts[name]}; the result may differ in the last bits"
             _tell(listeners, "stage", text=text)
-    checkpoint.restore(newest, model, optimizer)
-    return Progress.from_dict(manifest["progress"])
+    return progress
 
 
 def _tell(listeners: Sequence[Listener], kind: str, **values: Any) -> None:
@@ -232,27 +226,52 @@ def data_report(config: RunConfig) -> Any:
     )
 
 
-def save_whole(model: Model, tokenizer: Tokenizer, folder: Path) -> None:
-    """A directory that opens by itself: weights, configuration and vocabulary."""
-    save_model(model, folder)
-    tokenizer.save(folder)
+def save_whole(model: Model, *, tokenizer: Tokenizer, folder: Path) -> None:
+    """A directory that opens by itself, weights, configuration and vocabulary: it appears whole or not at all."""
+    new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    save_model(model, new)
+    tokenizer.save(new)
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def finish(trainer: Trainer) -> tuple[Path, Validation | None]:
     """Average the last checkpoints; keep whichever validates better, the average or the best single one."""
-    folder, model = trainer.folder, trainer.model
-    tokenizer = load_tokenizer(folder / "tokenizer")
-    steps = sorted(trainer.to_average(trainer.config.valid.every))
-    places = folder / "checkpoints"
-    paths = [checkpoint.path_of(places, step) for step in steps]
-    model.load_state_dict(checkpoint.average([path for path in paths if checkpoint.is_whole(path)]))
-    found = trainer.validate() if trainer.validate else None
-    if trainer.validate and found is not None and found.goodness < trainer.progress.best:
-        model.load_state_dict(checkpoint.average([checkpoint.path_of(places, trainer.progress.best_step)]))
-        found = trainer.validate()
-    save_whole(model, tokenizer, folder / "model")
+    folder, ranks = trainer.folder, trainer.ranks
+    places, best = folder / "checkpoints", trainer.progress.best_step
+    with ranks.watched(lambda: "finishing"):
+        model = ranks.whole(trainer.model, trainer.blank)
+        steps = ranks.first("looking for checkpoints", lambda: _whole_ones(places, trainer))
+        found = _tried(trainer, model, [checkpoint.path_of(places, step) for step in steps])
+        if found is not None and found.goodness < trainer.progress.best and checkpoint.path_of(places, best).is_dir():
+            found = _tried(trainer, model, [checkpoint.path_of(places, best)])
+        tokenizer = load_tokenizer(folder / "tokenizer")
+        ranks.first("saving the model", lambda: save_whole(model, tokenizer=tokenizer, folder=folder / "model"))
+        ranks.first("ending", lambda: write_json(folder / END_FILE, {"step": trainer.progress.step}))
     return folder / "model", found
 
 
+def is_finished(trainer: Trainer) -> bool:
+    """Whether the model in the folder is the one of the last step; a kill may have come before it was written."""
+    end, step = trainer.folder / END_FILE, trainer.progress.step
+    written = end.is_file() and read_json_object(end).get("step") == step and (trainer.folder / "model").is_dir()
+    return step >= trainer.config.train.steps and written
+
+
+def _whole_ones(places: Path, trainer: Trainer) -> list[int]:
+    steps = sorted(trainer.to_average(trainer.config.valid.every))
+    return [step for step in steps if checkpoint.is_whole(checkpoint.path_of(places, step))]
+
+
+def _tried(trainer: Trainer, model: Model, paths: list[Path]) -> Validation | None:
+    """Put the mean of these checkpoints into `model`, and validate it where there is something to validate with."""
+    trainer.ranks.every("averaging", lambda: model.load_state_dict(checkpoint.average(paths)) and None)
+    return trainer.validate(model) if trainer.validate else None
+
+
 def write_run(config: RunConfig, folder: Path) -> None:
-    write_bytes(folder / RUN_FILE, to_toml(to_dict(config)).encode("utf-8"))
+    write_bytes(folder / RUN_FILE, (MARK + to_toml(to_dict(config))).encode("utf-8"))

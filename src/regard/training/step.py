@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.objectives.loss import Loss
+from regard.training.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -40,27 +41,46 @@ def step(
     clip: float,
     seeds: Sequence[int],
     autocast: torch.dtype | None = None,
+    ranks: Ranks = ALONE,
 ) -> StepResult:
-    """Gradients of all micro-batches, divided by all their targets; then clip and move."""
-    count = sum(batch.n_targets for batch in batches)  # known before any forward pass
+    """Gradients of all micro-batches of all ranks, divided by all their targets; then clip and move."""
+    count = int(ranks.sum(sum(batch.n_targets for batch in batches))[0])  # known before any forward pass
+    kind = next(model.parameters()).device.type
     optimizer.zero_grad(set_to_none=True)
     total = 0.0
-    for batch, seed in zip(batches, seeds, strict=True):
+    for number, (batch, seed) in enumerate(zip(batches, seeds, strict=True), 1):
         torch.manual_seed(seed)
-        with torch.autocast("cpu", dtype=autocast, enabled=autocast is not None):
-            loss = objective(model, batch).total / max(count, 1)
-        loss.backward()
+        with ranks.part(model, last=number == len(batches)):
+            with torch.autocast(kind, dtype=autocast, enabled=autocast is not None):
+                loss = objective(model, batch).total / max(count, 1)
+            loss.backward()
         total += float(loss.detach())
-    norm = float(nn.utils.clip_grad_norm_(model.parameters(), clip))
-    if not (math.isfinite(total) and math.isfinite(norm)):
-        return StepResult(total, norm, count, bad=first_bad(model))
+    gradients = [ranks.local(parameter.grad) for parameter in model.parameters() if parameter.grad is not None]
+    norm = length_of(gradients, ranks)
+    total = ranks.sum(total)[0]
+    if not (math.isfinite(total) and math.isfinite(norm)):  # sums over all ranks: they judge alike
+        return StepResult(total, norm, count, bad=first_bad(model, ranks))
+    if norm > clip:
+        torch._foreach_mul_(gradients, clip / (norm + 1e-6))
     optimizer.step()
     return StepResult(total, norm, count)
 
 
-def first_bad(model: nn.Module) -> str:
+def length_of(gradients: Sequence[Tensor], ranks: Ranks = ALONE) -> float:
+    """Of all gradients as one vector: row by row, then over the rows in float64.
+
+    FSDP cuts between rows, so any number of ranks gets the very number that one process gets; Adam would make a
+    difference in the last bit of the factor that clips into a visible one wherever a gradient is nearly zero.
+    """
+    matrices = [gradient.flatten(1) if gradient.dim() > 1 else gradient[:, None] for gradient in gradients]
+    rows = [torch.linalg.vector_norm(matrix, dim=1) for matrix in matrices]
+    own = float(torch.linalg.vector_norm(torch.cat(rows).double()))
+    return math.sqrt(ranks.over_shares(own**2))
+
+
+def first_bad(model: nn.Module, ranks: Ranks = ALONE) -> str:
     """The first parameter whose gradient is not a number: near it, training broke."""
     for name, parameter in model.named_parameters():
-        if parameter.grad is not None and not bool(torch.isfinite(parameter.grad).all()):
-            return name
+        if parameter.grad is not None and not bool(torch.isfinite(ranks.full(parameter.grad)).all()):
+            return name.removeprefix("module.")  # where DDP keeps the model
     return "the loss itself"

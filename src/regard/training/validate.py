@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from regard.decoding.search import DONE, greedy
 from regard.evaluation.translation import Score, bleu, chrf
 from regard.objectives.seq2seq import Seq2Seq
 from regard.text.tokenizer import Tokenizer
+from regard.training.ranks import ALONE, Ranks
 
 BATCH_TOKENS = 6_000
 
@@ -32,21 +34,27 @@ class Validation:
 
 @torch.inference_mode()
 def validate(
-    model: Any, shards: Shards, pairs: Sequence[tuple[str, ...]], source: Tokenizer, target: Tokenizer
+    model: Any,
+    shards: Shards,
+    pairs: Sequence[tuple[str, ...]],
+    source: Tokenizer,
+    target: Tokenizer,
+    *,
+    ranks: Ranks = ALONE,
 ) -> Validation:
-    """The loss of all `shards`, and the scores of translating the `pairs`."""
+    """The loss of all `shards`, and the scores of translating the `pairs`; each rank takes its share of both."""
     was_training = model.training
     model.eval()
     steps = Steps(shards.lengths, budget=BATCH_TOKENS, seed=0)
-    total, count = 0.0, 0
-    for rows, after in steps.steps(Position()):
-        batch = collate(shards, rows, pad_id=model.config.pad_id, start_id=model.config.start_id)
+    total, count = 0.0, 0.0
+    for rows, _ in ranks.share([*islice(steps.steps(Position()), steps.steps_in_epoch(0))]):
+        batch = ranks.placed(collate(shards, rows, pad_id=model.config.pad_id, start_id=model.config.start_id))
         loss = Seq2Seq(label_smoothing=0.0)(model, batch)
         total, count = total + float(loss.total), count + loss.count
-        if after.epoch > 0:
-            break
-    texts = translate_texts(model, [pair[0] for pair in pairs], source, target)
+    own = translate_texts(model, [pair[0] for pair in ranks.share(pairs)], source, target)
     model.train(was_training)
+    total, count = ranks.sum(total, count)
+    texts = ranks.merge(own)
     mean, references = total / max(count, 1), [pair[1] for pair in pairs]
     if not texts:
         return Validation(mean)
@@ -69,11 +77,12 @@ def translate_texts(model: Any, texts: Sequence[str], source: Tokenizer, target:
 
 def _greedy_texts(model: Any, rows: list[list[int]], target: Tokenizer) -> list[str]:
     width = max(map(len, rows))
-    src = torch.tensor([row + [0] * (width - len(row)) for row in rows])  # (B, S)
-    valid = torch.tensor([[True] * len(row) + [False] * (width - len(row)) for row in rows])
+    device = model.device
+    src = torch.tensor([row + [0] * (width - len(row)) for row in rows], device=device)  # (B, S)
+    valid = torch.tensor([[True] * len(row) + [False] * (width - len(row)) for row in rows], device=device)
     limit = 2 * width + 10
     state = model.new_state(model.encode(src, valid), valid, limit + 1)
-    first = torch.full((len(rows), 1), model.config.start_id)
+    first = torch.full((len(rows), 1), model.config.start_id, device=device)
 
     def step(ids: torch.Tensor, state: Any, valid: torch.Tensor | None) -> torch.Tensor:
         scores = model.step(ids, state, valid)
