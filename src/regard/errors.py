@@ -10,17 +10,25 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-FAILURE, USAGE, BAD_INPUT, OUT_OF_MEMORY, INTERRUPTED = 1, 2, 3, 4, 130
+MAX_MESSAGE, QUOTED = 4_000, 200
+"Characters of a message, and of one value that it quotes: both may come from a file, and a file may be long."
+
+FAILURE, USAGE, BAD_INPUT, OUT_OF_MEMORY, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
 "Exit codes of the command line; 0 is success."
+
+
+def cut(text: str, limit: int) -> str:
+    """The beginning, and how much more there is."""
+    return text if len(text) <= limit else f"{text[:limit]} ... ({len(text) - limit:,} more characters)"
 
 
 class UserError(Exception):
     """`message` says what was wrong and where, `hint` what to type or change."""
 
     def __init__(self, message: str, hint: str = "", *, exit_code: int = BAD_INPUT) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(cut(message, MAX_MESSAGE))
+        self.message = cut(message, MAX_MESSAGE)
+        self.hint = cut(hint, MAX_MESSAGE)
         self.exit_code = exit_code
 
     def __str__(self) -> str:
@@ -31,7 +39,7 @@ def pick(name: str, known: Mapping[str, T], noun: str, *, listing: str = "") -> 
     """`known[name]`, or an error that offers the nearest name or the command that lists them all."""
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name[:QUOTED], known, n=1)
     everything = f"run `{listing}` to see them all" if listing else f"known: {', '.join(sorted(known))}"
     hint = f"did you mean '{near[0]}'?" if near else everything
-    raise UserError(f"unknown {noun} '{name}'", hint)
+    raise UserError(f"unknown {noun} '{cut(name, QUOTED)}'", hint)

@@ -166,6 +166,48 @@ def test_an_error_has_its_exit_code_and_no_traceback(
     assert "Traceback" not in shown.err
 
 
+@pytest.mark.parametrize("error", [UserError, click.ClickException, KeyError])
+def test_a_message_of_a_file_neither_steers_the_terminal_nor_fills_it(
+    verb: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str], error: type[Exception]
+) -> None:
+    verb(error("the tensor \x1b]0;pwned\x07 " + "x" * 3_000_000))
+    cli.run(["fail"])
+    shown = capsys.readouterr().err
+    assert "\\x1b]0;pwned\\x07" in shown
+    assert "\x1b" not in shown
+    assert "more characters)" in shown
+    assert len(shown) < 10_000
+
+
+WAITING = """
+import sys, time, types, click
+from regard.cli import main as cli
+module = types.ModuleType("a_waiting_verb")
+@click.command
+def command():
+    try:
+        print("ready", flush=True)
+        time.sleep(60)
+    finally:
+        print("cleared away", flush=True)
+module.command = command
+sys.modules[module.__name__] = module
+cli.VERBS["wait"] = cli.Verb("use", module.__name__, "Waits.")
+cli.main(["wait"])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows ends a process without asking it")
+def test_a_command_that_is_terminated_clears_away_and_leaves_with_143() -> None:
+    command = [sys.executable, "-c", WAITING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.terminate()
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (143, "cleared away\n", "error: terminated\n")
+
+
 @pytest.mark.parametrize("args", [["--debug", "fail"], ["fail", "--debug"]])
 @pytest.mark.parametrize("error", [KeyError("x"), UserError("bad file")])
 def test_debug_shows_the_traceback_before_or_after_the_verb(

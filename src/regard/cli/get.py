@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli.progress import Line, duration
+from regard.cli.terminal import tell
 from regard.errors import FAILURE, USAGE, UserError, pick
 
 if TYPE_CHECKING:

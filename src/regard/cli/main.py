@@ -9,15 +9,17 @@ import gc
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import click
 
 from regard import __version__
-from regard.errors import FAILURE, INTERRUPTED, OUT_OF_MEMORY, USAGE, UserError
+from regard.cli.terminal import discard, tell
+from regard.errors import FAILURE, INTERRUPTED, MAX_MESSAGE, OUT_OF_MEMORY, TERMINATED, USAGE, UserError, cut
 
 BROKEN_PIPE = 141  # what a shell reports for a program that a closed pipe ended
 HEADINGS = ("use", "train", "look", "judge", "change")
@@ -108,7 +110,17 @@ def cli() -> None:
     """Train, run and look inside Transformers on your own computer."""
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: leave as after Ctrl-C, so that what is half-written is cleared away."""
+
+
+def _terminate(number: int, _frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)  # whoever insists is obeyed at once
+    raise Terminated
+
+
 def main(args: Sequence[str] | None = None) -> None:
+    signal.signal(signal.SIGTERM, _terminate)
     code = run(args)
     gc.freeze()  # nothing is left to collect that the end of the process does not free: a third of a second after torch
     sys.exit(code)
@@ -128,7 +140,7 @@ def run(args: Sequence[str] | None = None) -> int:
             cli.invoke(ctx)
     except (Exception, KeyboardInterrupt) as error:
         if settings.debug and not isinstance(error, click.exceptions.Exit):
-            traceback.print_exception(error)
+            tell("".join(traceback.format_exception(error)).rstrip())
         code = _report(error)
     return _settle(code)
 
@@ -144,6 +156,8 @@ def _report(error: BaseException) -> int:
             return _say(_usage(error), USAGE)
         case click.ClickException():
             return _say(error.format_message(), error.exit_code)
+        case Terminated():
+            return _say("terminated", TERMINATED)
         case KeyboardInterrupt() | click.Abort() | EOFError():
             return _say("interrupted", INTERRUPTED)
         case BrokenPipeError():  # the reader has seen enough
@@ -180,7 +194,7 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(f"error: {message}", err=True)
+    tell(f"error: {cut(message, 2 * MAX_MESSAGE)}")  # a UserError has cut both of its parts already
     return code
 
 
@@ -201,7 +215,6 @@ def _settle(code: int) -> int:
     try:
         sys.stdout.flush()
     except OSError as error:
-        # Python flushes once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
         return code or _report(error)
     return code

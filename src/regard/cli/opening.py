@@ -4,8 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import click
-
+from regard.cli.terminal import tell
 from regard.errors import USAGE, UserError
 from regard.pretrained.bundled import by_name
 
@@ -58,7 +57,7 @@ def find_model(model: str) -> Path:
     if unread := unread_keys(path):
         names = ", ".join(key[:40] if key.isprintable() else ascii(key[:40]) for key in unread[:10])
         more = f" and {len(unread) - 10} more" if unread[10:] else ""
-        click.echo(f"config.json has keys this version does not know: {names}{more}; they were ignored", err=True)
+        tell(f"config.json has keys this version does not know: {names}{more}; they were ignored")
     return path
 
 

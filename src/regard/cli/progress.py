@@ -5,6 +5,8 @@ import sys
 import time
 from typing import Any
 
+from regard.cli.terminal import tell, visible, write
+
 PLAIN_SECONDS = 30.0
 
 
@@ -18,28 +20,26 @@ class Line:
     """One line that is written over; where it cannot be, a new one now and then."""
 
     def __init__(self) -> None:
-        self.live = sys.stderr.isatty()
+        self.live = sys.stderr is not None and sys.stderr.isatty()
         self.shown_at = 0.0
         self.width = 0
 
     def show(self, text: str) -> None:
         now = time.monotonic()
         if self.live:
-            text = text[: shutil.get_terminal_size().columns - 1]
-            sys.stderr.write("\r" + text.ljust(self.width))
+            text = visible(text)[: shutil.get_terminal_size().columns - 1]
+            write("\r" + text.ljust(self.width))
             self.width = len(text)
         elif now - self.shown_at >= PLAIN_SECONDS:
-            sys.stderr.write(text + "\n")
+            tell(text)
             self.shown_at = now
-        sys.stderr.flush()
 
     def say(self, text: str) -> None:
         """A line that stays."""
         if self.live and self.width:
-            sys.stderr.write("\r" + " " * self.width + "\r")
+            write("\r" + " " * self.width + "\r")
             self.width = 0
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        tell(text)
 
 
 class TrainingLine(Line):

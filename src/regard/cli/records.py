@@ -3,8 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-import click
-
+from regard.cli.terminal import tell
 from regard.errors import UserError
 
 
@@ -21,7 +20,7 @@ def _stdin() -> Iterator[str]:
     if sys.stdin is None:  # `<&-` closes it
         raise UserError("there is no text: stdin is closed", "give the text as an argument or through a pipe")
     if sys.stdin.isatty():
-        click.echo("reading from the terminal, one record a line; end with Ctrl-D", err=True)
+        tell("reading from the terminal, one record a line; end with Ctrl-D")
     yield from decode_lines(sys.stdin.buffer, "stdin")
 
 

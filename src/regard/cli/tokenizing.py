@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from regard.cli.records import records
+from regard.cli.terminal import tell
 from regard.errors import UserError
 from regard.text.explain import Explanation, explain, readable
 from regard.text.load import load

@@ -11,6 +11,7 @@ import click
 
 from regard.cli.counting import counted
 from regard.cli.records import decode_lines, records
+from regard.cli.terminal import tell
 from regard.errors import USAGE, UserError
 
 if TYPE_CHECKING:

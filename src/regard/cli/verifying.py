@@ -1,7 +1,6 @@
 """`regard verify`: every equality that is promised, checked on the user's own model."""
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli.progress import Line
+from regard.cli.terminal import write
 from regard.errors import FAILURE, UserError
 
 if TYPE_CHECKING:
@@ -104,4 +104,4 @@ def waiting(what: str) -> Iterator[None]:
         watcher.join()
         if line.live and line.width:
             line.show("")  # spaces over the text
-            print("\r", end="", file=sys.stderr, flush=True)
+            write("\r")
