@@ -1,6 +1,10 @@
 """`regard convert`: any checkpoint becomes a Hugging Face directory with the same bits, whole or not at all."""
 
+import json
 import os
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -349,3 +353,101 @@ def test_a_converted_smollm2_is_the_same_model_everywhere(smollm2_file: Path, tm
     with torch.no_grad():
         difference = model(torch.tensor([ids])).logits - ours.model(torch.tensor([ids])).logits
     assert difference.abs().max() < 2e-4
+
+
+# Killed on the way
+
+
+def leave(dst: Path, *, pid: int, host: str = "", name: str = "", **parts: Path) -> Path:
+    """What a conversion to `dst` leaves behind when it is killed; `parts` are copied into it."""
+    folder = dst.with_name(f".{dst.name}.tmp-0123456789ab")
+    for part, source in parts.items():
+        shutil.copytree(source, folder / part)
+    folder.mkdir(exist_ok=True)
+    owner = {"host": host or socket.gethostname(), "pid": pid, "dst": name or dst.name}
+    (folder / "owner.json").write_text(json.dumps(owner))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def gone() -> int:
+    """The number of a process that is no more."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait()
+    return child.pid
+
+
+def test_what_a_killed_conversion_left_is_cleared_away(tmp_path: Path, gone: int) -> None:
+    save_tiny(tmp_path / "old")
+    folder = leave(tmp_path / "new", pid=gone, new=tmp_path / "old")
+    assert convert(tmp_path / "old", tmp_path / "new") == 0
+    assert not folder.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"old", "new"}
+
+
+def test_an_older_model_that_was_moved_aside_comes_back(
+    tmp_path: Path, gone: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_tiny(tmp_path / "src")
+    save_tiny(tmp_path / "older")
+    leave(tmp_path / "new", pid=gone, old=tmp_path / "older", new=tmp_path / "src")
+    assert "exists and is not empty" in refused(capsys, tmp_path / "src", tmp_path / "new")
+    assert tensors_of(tmp_path / "new").keys() == tensors_of(tmp_path / "older").keys()
+    assert {path.name for path in tmp_path.iterdir()} == {"src", "older", "new"}
+
+
+@pytest.mark.parametrize("owner", ["living", "elsewhere", "of another", "unknown"])
+def test_what_another_conversion_may_still_need_is_left_alone(tmp_path: Path, gone: int, owner: str) -> None:
+    save_tiny(tmp_path / "old")
+    host, name = "elsewhere" * (owner == "elsewhere"), "new-one" * (owner == "of another")
+    folder = leave(tmp_path / "new", pid=os.getpid() if owner == "living" else gone, host=host, name=name)
+    if owner == "unknown":
+        (folder / "owner.json").unlink()
+    assert convert(tmp_path / "old", tmp_path / "new") == 0
+    assert folder.exists()
+
+
+SLOW = """
+import sys, time
+import regard.weights.store as store
+def save_model(*args, **named):
+    print("ready", flush=True)
+    time.sleep(60)
+store.save_model = save_model
+from regard.cli.main import main
+main(["convert", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows ends a process without asking it")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)], ids=["term", "kill"])
+def test_a_conversion_that_is_ended_leaves_nothing_for_the_next(tmp_path: Path, number: int, code: int) -> None:
+    save_tiny(tmp_path / "old")
+    command = [sys.executable, "-c", SLOW, str(tmp_path / "old"), str(tmp_path / "new")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(number)
+        assert child.wait(60) == code
+    left = {path.name for path in tmp_path.iterdir()} - {"old"}
+    assert len(left) == (number == signal.SIGKILL)
+    assert convert(tmp_path / "old", tmp_path / "new") == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"old", "new"}
+
+
+def test_ctrl_c_between_the_two_renames_brings_the_older_model_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_tiny(tmp_path / "old")
+    save_tiny(tmp_path / "new")
+    rename = os.rename
+
+    def interrupted(source: Path, target: Path) -> None:
+        if Path(source).name == "new" and Path(source).parent != tmp_path:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", interrupted)
+    assert convert(tmp_path / "old", tmp_path / "new", "--overwrite") == 130
+    assert (tmp_path / "new" / "config.json").is_file()
+    assert {path.name for path in tmp_path.iterdir()} == {"old", "new"}

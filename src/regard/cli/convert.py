@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli.opening import find_model
+from regard.cli.terminal import tell
 from regard.errors import BAD_INPUT, UserError
-from regard.files import MAX_VOCABULARY
+from regard.files import MAX_VOCABULARY, read_json_object, write_json
+from regard.machine import is_alive
 
 if TYPE_CHECKING:
     from regard.models.base import Model
@@ -34,6 +37,8 @@ BESIDE += ["generation_config.json", "preprocessor_config.json", "modules.json",
 BESIDE += ["[0-9]_*/*.safetensors", "sentence_*_config.json", "config_sentence_transformers.json"]
 BESIDE += ["README.md", "LICENSE*", "NOTICE*"]
 "What stands beside the weights and is copied as it is: the tokenizer, how to generate, see and pool, and the card."
+OWNER = "owner.json"
+"In a staging directory: which process made it."
 NAMES = 20
 "As many are shown."
 SECONDS, BYTES_A_SECOND = 120, 10 * 2**20
@@ -81,15 +86,16 @@ def command(
         copy_beside(source, beside, folder / "new")
         del model  # Windows replaces no file that is still mapped
         publish(folder / "new", dst)
-    click.echo(f"{src} -> {dst}", err=True)
-    tell("carried over", beside)
-    tell("not carried over", left)
+    tell(f"{src} -> {dst}")
+    tell_files("carried over", beside)
+    tell_files("not carried over", left)
 
 
 def check_target(src: str, dst: Path, overwrite: bool) -> Path:
     """DST in full. Before any work: may it be written, and would that destroy anything but an older copy?"""
     try:
         dst = dst.resolve()
+        sweep(dst)
         if dst.exists() and not dst.is_dir():  # also a device: it would be replaced
             raise UserError(f"{dst} is a file", "give the name of a directory")
         if not dst.is_dir() or not any(dst.iterdir()):
@@ -108,26 +114,52 @@ def check_target(src: str, dst: Path, overwrite: bool) -> Path:
 @contextmanager
 def staging(dst: Path) -> Iterator[Path]:
     """A temporary directory beside DST, on the same disk, so that the result only needs a new name."""
-    folder = dst.with_name(f".{dst.name[:200]}.tmp-{secrets.token_hex(6)}")
+    folder = dst.with_name(f"{staging_prefix(dst)}{secrets.token_hex(6)}")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
         raise UserError(f"{dst} cannot be written: {error.strerror}", "give a place that you may write to") from error
     try:
+        write_json(folder / OWNER, {"host": socket.gethostname(), "pid": os.getpid(), "dst": dst.name})
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def staging_prefix(dst: Path) -> str:
+    return f".{dst.name[:200]}.tmp-"
+
+
+def sweep(dst: Path) -> None:
+    """Clear away what a killed conversion to the same DST left; if it had moved an older DST aside, put that back."""
+    if not dst.parent.is_dir():
+        return
+    for folder in [path for path in dst.parent.iterdir() if path.name.startswith(staging_prefix(dst))]:
+        if is_abandoned(folder, dst):
+            if (folder / "old").is_dir() and not dst.exists():
+                os.rename(folder / "old", dst)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_abandoned(folder: Path, dst: Path) -> bool:
+    """Whether whoever made it is gone for certain: it ran on this computer and does so no more."""
+    try:
+        owner = read_json_object(folder / OWNER)
+        mine = (owner["host"], owner["dst"]) == (socket.gethostname(), dst.name)
+        return not folder.is_symlink() and mine and not is_alive(int(owner["pid"]))
+    except (UserError, KeyError, TypeError, ValueError):  # not ours, or killed before it could say whose it was
+        return False
+
+
 def publish(new: Path, dst: Path) -> None:
     """`new` becomes DST; an older DST is moved aside first and comes back if that fails."""
     old = new.with_name("old")
-    if dst.exists():
-        os.rename(dst, old)
     try:
+        if dst.exists():
+            os.rename(dst, old)
         os.rename(new, dst)
-    except OSError:
-        if old.exists():
+    except BaseException:  # also Ctrl-C between the two
+        if old.exists() and not dst.exists():
             os.rename(old, dst)
         raise
 
@@ -238,11 +270,11 @@ def left_behind(source: Path, beside: list[Path]) -> list[Path]:
     return sorted(path.relative_to(directory) for path in rest if path.parent in opened)
 
 
-def tell(what: str, paths: list[Path]) -> None:
+def tell_files(what: str, paths: list[Path]) -> None:
     names = [name if name.isprintable() else ascii(name) for name in (path.as_posix() for path in paths[:NAMES])]
     more = f" and {len(paths) - NAMES} more" if paths[NAMES:] else ""
     if names:
-        click.echo(f"  {what}: {', '.join(names)}{more}", err=True)
+        tell(f"  {what}: {', '.join(names)}{more}")
 
 
 def copy_beside(source: Path, beside: list[Path], folder: Path) -> None:
