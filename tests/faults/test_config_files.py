@@ -1,6 +1,7 @@
 """Damaged and hostile config.json files are refused with the file, the key, what was found and what was expected."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors.torch import save_file
 
 import regard
 from faults.refusal import measured, refused
+from regard.cli.opening import Reading
 from regard.models.registry import find_preset
 from regard.weights.store import LAYOUTS, load_model
 from weights.checkpoints import change_json, save_tiny
@@ -279,21 +281,97 @@ def test_a_model_that_cannot_be_is_refused(any_config: Path, values: dict[str, A
         load_model(any_config.parent)
 
 
-JUNK = [None, "x", -1, 1e308, float("nan"), [], {"a": None}]
+@pytest.mark.parametrize("key", ["num_labels", "id2label"])
+def test_more_labels_than_any_model_has_are_refused_before_they_are_read(any_config: Path, key: str) -> None:
+    value = {str(number): "x" for number in range(100_001)} if key == "id2label" else 100_001
+    any_config.write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 1, key: value}))
+    with refused(any_config, "num_labels is 100001", "expected 0 to 100,000"):
+        load_model(any_config.parent)
+
+
+def test_a_hundred_thousand_labels_take_no_time(any_config: Path) -> None:
+    any_config.write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 1, "num_labels": 100_000}))
+    begun = time.process_time()
+    with refused("do not fit"):
+        load_model(any_config.parent)
+    assert time.process_time() - begun < 3
+
+
+# Special tokens and the vocabulary
+
+
+PAIRS = {"model_type": "marian", "vocab_size": 100, "encoder_layers": 1, "decoder_layers": 1, "d_model": 8}
+PAIRS |= {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "pad_token_id": 99, "eos_token_id": 0}
+PAIRS |= {"decoder_start_token_id": 99}
+APART = {"decoder_vocab_size": 50, "share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
+
+
+@pytest.mark.parametrize("value", [-5, -(2**63), 100, 10**6, 10**40])
+@pytest.mark.parametrize("key", ["pad_token_id", "eos_token_id", "decoder_start_token_id"])
+def test_a_special_token_that_the_vocabulary_has_not_is_refused(any_config: Path, key: str, value: int) -> None:
+    any_config.write_text(json.dumps(PAIRS | {key: value}))
+    with refused(any_config, f"{key} is {value}"[:30], "0 to 99"):
+        load_model(any_config.parent)
+
+
+@pytest.mark.parametrize("key", ["pad_token_id", "eos_token_id", "decoder_start_token_id"])
+def test_a_target_with_a_vocabulary_of_its_own_has_the_special_tokens_in_it(any_config: Path, key: str) -> None:
+    inside = {"pad_token_id": 49, "eos_token_id": 0, "decoder_start_token_id": 49}
+    any_config.write_text(json.dumps(PAIRS | APART | inside | {key: 50}))
+    with refused(any_config, f"{key} is 50", "0 to 49"):
+        load_model(any_config.parent)
+    any_config.write_text(json.dumps(PAIRS | APART | inside))
+    with refused("do not fit"):
+        load_model(any_config.parent)
+
+
+@pytest.mark.parametrize(
+    "values", [{"bos_token_id": -1}, {"eos_token_id": -1}, {"eos_token_id": [3, -2]}, {"pad_token_id": 11}], ids=str
+)
+def test_a_token_that_no_vocabulary_has_is_refused_in_a_text_generator_too(
+    config: Path, values: dict[str, Any]
+) -> None:
+    change_json(config, **values)
+    with refused(config, next(iter(values)), "0 to 10"):
+        load_model(config.parent)
+
+
+def test_what_transformers_passes_over_is_no_special_token(config: Path) -> None:
+    """Llama's first files say pad_token_id -1; a GPT-2 with a small vocabulary often keeps 50256 as its ends."""
+    change_json(config, pad_token_id=-1, bos_token_id=50_256, eos_token_id=[50_256, 3])
+    opened = load_model(config.parent).config
+    assert (opened.pad_id, opened.bos_id, opened.eos_ids) == (None, None, (3,))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("is_decoder", [1] * 100_000), ("is_decoder", "x" * 10**6), ("hidden_act", "x" * 10**6)]
+)
+def test_a_long_value_is_not_quoted_in_full(any_config: Path, key: str, value: Any) -> None:
+    """How long a refusal may be, `refused` knows."""
+    any_config.write_text(json.dumps({"model_type": "bert", key: value}))
+    with refused(any_config):
+        load_model(any_config.parent)
+
+
+JUNK = [None, True, "", "x" * 9000, -1, 0, 10**6, 2**63, 10**400, 0.5, 1e308, float("nan"), [], {"a": None}]
+JUNK.append([[1, [None]]] * 3000)
 
 
 @pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_no_junk_under_any_key_of_any_layout_gives_another_error(any_config: Path, name: str) -> None:
     layout = LAYOUTS[name]
-    keys = {*layout.keys, *layout.supported, "architectures", "id2label", "num_labels", "eos_token_id", "rope_scaling"}
-    keys |= {"rope_parameters", "feed_forward_proj", "tie_word_embeddings", "classifier_dropout", "n_inner"}
     shallow = {key: 1 for key, entry in layout.keys.items() if entry.ours.endswith("_layers")}
+    layout.read(reading := Reading({"model_type": name, **shallow}))
+    keys = reading.asked | {"auto_map"}
+    assert keys > {*layout.keys, *layout.supported}
     for key in sorted(keys):
         for junk in JUNK:
             any_config.write_text(json.dumps({"model_type": name, **shallow, key: junk}))
+            begun = time.process_time()
             with refused(any_config.parent):
-                load_model(any_config.parent)
+                load_model(any_config.parent, device="meta")
+            assert time.process_time() - begun < 5, f"{key} = {junk!r:.40}"
 
 
 @pytest.mark.parametrize("name", ["gpt3", "gpt2-xl", "bert-large", "t5-large", "vit-large", "transformer-big"])

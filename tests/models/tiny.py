@@ -13,6 +13,7 @@ from regard.models.registry import find_preset
 VOCAB, LENGTH = 37, 24
 
 _SMALL = {"vocab_size": VOCAB, "d_model": 16, "n_heads": 4, "d_ff": 24, "n_layers": 2, "max_len": LENGTH}
+_ONE_SIDE = _SMALL | {"bos_id": 1, "eos_ids": ()}  # the published ids are beyond so small a vocabulary
 _SIDES = {"n_decoder_layers": 1, "n_decoder_heads": 2, "d_decoder_ff": 20, "pad_id": VOCAB - 1, "start_id": VOCAB - 1}
 _BUCKETS = {"d_head": 6, "n_buckets": 8, "max_distance": 12, "pad_id": 0, "start_id": 0}
 _PIXELS = {"image_size": (12, 16), "patch_size": 4, "labels": ("cat", "dog", "owl")}
@@ -28,12 +29,12 @@ ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "electra generator": ("electra-small-generator", _SMALL | {"d_embed": 8, "d_model": 12, "n_heads": 2}),
 }
 DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt": ("gpt", _SMALL),
-    "gpt2": ("gpt2", _SMALL),
-    "gpt2 local": ("gpt2", _SMALL | {"window": 2}),
-    "llama": ("llama3.1-8b", _SMALL | {"n_kv_heads": 2, "rope_scaling": _ROPE}),
-    "llama one key head": ("tinyllama-1.1b", _SMALL | {"n_kv_heads": 1, "d_head": 6}),
-    "qwen2": ("qwen2-0.5b", _SMALL | {"n_kv_heads": 2}),
+    "gpt": ("gpt", _ONE_SIDE),
+    "gpt2": ("gpt2", _ONE_SIDE),
+    "gpt2 local": ("gpt2", _ONE_SIDE | {"window": 2}),
+    "llama": ("llama3.1-8b", _ONE_SIDE | {"n_kv_heads": 2, "rope_scaling": _ROPE}),
+    "llama one key head": ("tinyllama-1.1b", _ONE_SIDE | {"n_kv_heads": 1, "d_head": 6}),
+    "qwen2": ("qwen2-0.5b", _ONE_SIDE | {"n_kv_heads": 2}),
 }
 SEQ2SEQ: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer": ("transformer-base", _SMALL | _SIDES),

@@ -48,10 +48,9 @@ def check(
     if problems:
         shown = "".join(f"\n    {problem}" for problem in problems[:20])
         more = f"\n    ... and {len(problems) - 20} more" if len(problems) > 20 else ""
-        raise UserError(
-            f"{path}: the configuration and the weights do not fit ({len(problems)} differences){shown}{more}",
-            "check that both belong to the same model and that config.json names the right architecture",
-        )
+        message = f"{path}: the configuration and the weights do not fit ({len(problems)} differences){shown}{more}"
+        hint = "check that both belong to the same model and that config.json names the right architecture"
+        raise UserError(message, hint)
 
 
 def assign(

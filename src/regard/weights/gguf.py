@@ -17,7 +17,7 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize, quant_shape_to_byte_shape
 from torch import Tensor
 
-from regard.config import build, read_toml
+from regard.config import build, read_toml, require
 from regard.errors import UserError, pick
 from regard.models.gpt import Gpt, GptConfig
 from regard.weights.fit import assign, check, described_by
@@ -155,9 +155,8 @@ def read_config(file: GgufFile) -> GptConfig:
     pick(name, _PERMUTED, "GGUF architecture")
     if "rope_freqs.weight" in file.tensors or f"{name}.rope.scaling.type" in file.metadata:
         raise UserError("the rotary positions are rescaled", "open the Hugging Face directory instead")
-    tokens = file.metadata.get("tokenizer.ggml.tokens")
-    if not isinstance(tokens, list):
-        raise UserError("there is no list of tokens (tokenizer.ggml.tokens)", "download a whole model")
+    tokens: Any = file.metadata.get("tokenizer.ggml.tokens")
+    require(isinstance(tokens, list), "there is no list of tokens (tokenizer.ggml.tokens)", "download a whole model")
     keys = {ours: name + key if key.startswith(".") else key for ours, key in _TABLES["config"].items()}
     values = {ours: file.metadata[key] for ours, key in keys.items() if key in file.metadata}
     values |= _TABLES["fixed"] | {"layout": name, "vocab_size": len(tokens)}

@@ -1,20 +1,21 @@
 """A layout: how Hugging Face writes one `model_type`. Its tables (layouts/*.toml) are read in both directions."""
 
 import re
+import reprlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from regard.config import build, read_toml
+from regard.config import build, read_toml, require
 from regard.errors import UserError
 from regard.models.base import ModelConfig
 from regard.models.registry import FAMILIES, Family
 from regard.weights.keymap import EDITS, Edit, KeyMap, pattern_of
 from regard.weights.special import CODECS, SPECIAL, Special
 
-MAX_LABELS = 1_000_000
+MAX_LABELS = 100_000
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,8 @@ class Layout:
     def read(self, theirs: Mapping[str, Any], names: Collection[str] = ()) -> ModelConfig:
         """Their config.json as our configuration, every value checked; `names` are the tensors in the file."""
         for key, allowed in self.supported.items():
-            if theirs.get(key) not in (None, *allowed):
-                raise UserError(
-                    f"config.json: {key} = {theirs[key]!r} is not supported for '{self.model_type}'",
-                    f"supported: {', '.join(map(repr, allowed))}",
-                )
+            found = f"{key} = {reprlib.repr(theirs.get(key))} is not supported for '{self.model_type}'"
+            require(theirs.get(key) in (None, *allowed), f"config.json: {found}", f"supported: {str(allowed)[1:-1]}")
         values: dict[str, Any] = {"layout": self.model_type, **self.fixed}
         values |= {entry.ours: self._value(key, entry, theirs) for key, entry in self.keys.items()}
         architecture = self.architectures[self.architecture_of(theirs)]
@@ -122,12 +120,26 @@ class Layout:
 
     def architecture_of(self, theirs: Mapping[str, Any]) -> str:
         named = theirs.get("architectures") or [next(iter(self.architectures))]
-        if not isinstance(named, list) or not isinstance(named[0], str) or named[0] not in self.architectures:
-            raise UserError(
-                f"config.json: architectures = {str(named)[:80]} is not one that regard opens",
-                f"for '{self.model_type}' it opens {', '.join(self.architectures)}",
-            )
-        return named[0]
+        known = isinstance(named, list) and isinstance(named[0], str) and named[0] in self.architectures
+        found = f"config.json: architectures = {str(named)[:80]} is not one that regard opens"
+        require(known, found, f"for '{self.model_type}' it opens {', '.join(self.architectures)}")
+        return str(named[0])
+
+    def with_known_tokens(self, config: ModelConfig) -> ModelConfig:
+        """Special tokens that the vocabulary has not are refused, unless they do no harm, as in transformers.
+
+        Padding of -1 means none; bos, or eos where nothing is answered, may be left from a vocabulary made smaller.
+        """
+        size = config.filled().get("target_vocab_size", config.vocab_size)
+        ends = tuple(id for id in config.eos_ids if id < size or config.start_id is not None)
+        begin = None if (config.bos_id or 0) >= size else config.bos_id
+        config = replace(config, pad_id=None if config.pad_id == -1 else config.pad_id, bos_id=begin, eos_ids=ends)
+        tokens = {"pad": [config.pad_id], "bos": [begin], "decoder_start": [config.start_id], "eos": ends}
+        for name, id in ((name, id) for name, ids in tokens.items() for id in ids if id is not None):
+            limit = min(size, config.vocab_size) if name == "pad" else size
+            found = f"config.json: {name}_token_id is {reprlib.repr(id)}"
+            require(0 <= id < limit, found, f"expected a token of the vocabulary: 0 to {limit - 1:,}")
+        return config
 
     def write(self, config: ModelConfig) -> dict[str, Any]:
         """Our configuration as their config.json."""
@@ -142,10 +154,9 @@ class Layout:
         return theirs | {"eos_token_id": list(ends) if len(ends) > 1 else ends[0] if ends else None}
 
     def architecture_for(self, config: ModelConfig) -> str:
-        for name, architecture in self.architectures.items():
-            if architecture.fits(config):
-                return name
-        raise UserError(f"a model with these heads has no class in Hugging Face's '{self.model_type}'")
+        fitting = [name for name, architecture in self.architectures.items() if architecture.fits(config)]
+        require(bool(fitting), f"a model with these heads has no class in Hugging Face's '{self.model_type}'")
+        return fitting[0]
 
     def keymap(self, config: ModelConfig) -> KeyMap:
         """The names of all tensors of one model."""
@@ -168,20 +179,17 @@ class Layout:
         """Refuse a configuration that this layout cannot express: what it reads back must be what was written."""
         back = self.read(self.write(config), names).filled()
         for name, value in config.filled().items():
-            if back[name] != value:
-                raise UserError(
-                    f"the layout '{self.model_type}' cannot express {name} = {value!r}",
-                    f"it would be read back as {back[name]!r}",
-                )
+            found = f"the layout '{self.model_type}' cannot express {name} = {value!r}"
+            require(back[name] == value, found, f"it would be read back as {back[name]!r}")
 
 
 def read_labels(theirs: Mapping[str, Any], unnamed: int) -> tuple[str, ...]:
     """Names of the classes in order of their numbers; so many nameless ones where config.json says nothing."""
     table = theirs.get("id2label")
+    count = len(table) if table and isinstance(table, dict) else theirs.get("num_labels", unnamed)
+    allowed = isinstance(count, int) and 0 <= count <= MAX_LABELS
+    require(allowed, f"config.json: num_labels is {reprlib.repr(count)}", f"expected 0 to {MAX_LABELS:,}")
     if not table:
-        count = theirs.get("num_labels", unnamed)
-        if not isinstance(count, int) or not 0 <= count <= MAX_LABELS:
-            raise UserError(f"config.json: num_labels is {str(count)[:40]}", "expected a positive number")
         return tuple(f"LABEL_{i}" for i in range(count))
     try:
         numbered = {int(number): str(label) for number, label in table.items()}
@@ -206,10 +214,8 @@ def _layout(name: str, table: Mapping[str, Any]) -> Layout:
     prefix = table.get("prefix", "")
 
     def rules(tensors: Mapping[str, Any]) -> dict[str, Rule]:
-        named = {
-            theirs.replace("@", prefix): {"ours": [r]} if isinstance(r, str) else r for theirs, r in tensors.items()
-        }
-        return {theirs: build(Rule, rule, f"{name}.tensors") for theirs, rule in named.items()}
+        full = {theirs: {"ours": [rule]} if isinstance(rule, str) else rule for theirs, rule in tensors.items()}
+        return {theirs.replace("@", prefix): build(Rule, rule, f"{name}.tensors") for theirs, rule in full.items()}
 
     architectures = {}
     for cls, settings in table["architectures"].items():

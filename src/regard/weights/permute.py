@@ -18,12 +18,10 @@ _OUT = re.compile(r".*\.(attn|cross)\.o\.(weight|bias)|.*\.ffn\.down\.(weight|bi
 def halves_first(tensors: Mapping[str, Tensor], d_model: int) -> dict[str, Tensor]:
     """The same encoder-decoder with its width in the order 0, 2, 4 ... 1, 3, 5 ..."""
     order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
-    result = {}
+    result = dict(tensors)
     for name, tensor in tensors.items():
         if _IN.fullmatch(name):
             result[name] = tensor[:, order]  # reads the stream
         elif _OUT.fullmatch(name):
             result[name] = tensor[order]  # writes to the stream, or scales it
-        else:
-            result[name] = tensor
     return result

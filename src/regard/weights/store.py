@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.config import require
 from regard.errors import UserError, pick
 from regard.files import read_json_object, write_json
 from regard.models.base import Model
@@ -63,7 +64,7 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
     theirs, layout = read_layout(directory)
     entries = read_headers(directory)
     with described_by(directory / "config.json"):
-        model = layout.family.build(layout.read(theirs, entries.keys()))
+        model = layout.family.build(layout.with_known_tokens(layout.read(theirs, entries.keys())))
     keys = layout.keymap(model.config)
     sources = keys.sources(model.state_dict(), bare=keys.is_bare(entries))
     entries = _resolve_old_names(entries, sources)
@@ -80,11 +81,8 @@ def read_layout(directory: Path) -> tuple[dict[str, Any], Layout]:
         hint = next((f"it is the folder of a run, whose model is {each}" for each in kept if each.is_dir()), GIVE)
         raise UserError(f"there is no model in {directory} (no config.json)", hint)
     theirs = read_json_object(path, finite=False)
-    if theirs.get("auto_map"):
-        raise UserError(
-            f"{path} names code of its own (auto_map), which is never run",
-            "if the model is an ordinary one without that code, delete auto_map from the file",
-        )
+    hint = "if the model is an ordinary one without that code, delete auto_map from the file"
+    require(not theirs.get("auto_map"), f"{path} names code of its own (auto_map), which is never run", hint)
     name = theirs.get("model_type")
     if not isinstance(name, str) or name not in LAYOUTS:
         known = ", ".join(sorted(LAYOUTS))
