@@ -109,3 +109,8 @@ def test_empty_sources_and_references_are_scored_and_told_of(
     assert all(0 <= score["value"] <= 100 for score in json.loads(shown.out)["scores"])
     empty = sum(not (a and b) for a, b in pairs)
     assert f"note: {empty} of 2 pairs lack a text on one side" in shown.err
+
+
+def test_no_interval_is_drawn_a_hundred_million_times(model: str, capsys: Captured) -> None:
+    assert run(["evaluate", "--model", model, "--data", "x", "--bootstrap", "100000000"]) == 2
+    assert "0<=x<=100000" in capsys.readouterr().err

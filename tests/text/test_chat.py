@@ -1,5 +1,6 @@
 """Chat templates render as in transformers, and none can escape, hang or flood."""
 
+import contextlib
 import threading
 import time
 from typing import Any
@@ -200,6 +201,12 @@ BOMBS = {
     "slices": "{% set x = 'a' * 3000000 %}" + MANY + "{% set z = x[1:] %}{% endfor %}",
     "lipsum": "{{ lipsum(n=100000) }}",
     "date": "{{ strftime_now('%1000000000d') }}",
+    **{name: "{{ ('a ' * 1900000) | " + name + " | length }}" for name in ("sort", "title", "urlencode", "wordcount")},
+    "groupby": "{{ ('a' * 3900000) | groupby('x') | length }}",
+    "groupby_of_a_stream": "{{ ('a' * 3900000) | map('upper') | groupby('x') | length }}",
+    **{name: "{{ ('a' * 3900000) | " + name + "('x') | list | length }}" for name in ("selectattr", "unique")},
+    "select": "{{ ('a' * 3900000) | select('eq', 'b') | list | length }}",
+    "sum": "{{ ('a' * 3900000) | sum(attribute='x', start='') | length }}",
     "recursion": "{% for x in [[1]] recursive %}{{ loop([[1], [1]]) }}{% endfor %}",
 }
 
@@ -210,6 +217,31 @@ def test_c9_a_template_that_asks_too_much_is_stopped(name: str) -> None:
     with pytest.raises(UserError, match="the chat template"):
         render(BOMBS[name], MESSAGES, special={}, seconds=0.1)
     assert time.monotonic() - start < 2.0
+
+
+@pytest.mark.parametrize("work", ["groupby('x')", "sort", "title", "wordcount", "urlencode"])
+def test_c9_one_step_is_short_whatever_it_is_given(work: str) -> None:
+    """Nobody looks at the clock while it lasts, so its input must be small."""
+    longest, begun = 0.0, time.process_time()
+    for size in (100_000, 400_000, 3_900_000):
+        with contextlib.suppress(UserError):
+            render(
+                "{{ ('é' * SIZE) | WORK | length }}".replace("SIZE", str(size)).replace("WORK", work), [], special={}
+            )
+        longest, begun = max(longest, time.process_time() - begun), time.process_time()
+    assert longest < 0.7
+
+
+def test_c9_what_is_empty_or_undefined_passes_through_the_filters_as_before() -> None:
+    template = "{{ none | map('upper') | list }}{{ tools | select | list }}{{ nothing | sort }}{{ 5 | title }}"
+    assert render(template + "{{ [] | sum }}{{ 'ab cd' | wordcount }}", [], special={}) == "[][][]502"
+
+
+def test_c9_a_long_complaint_of_a_template_is_cut() -> None:
+    with pytest.raises(UserError, match="the chat template says: xxx") as caught:
+        render("{{ raise_exception('x' * 3000000) }}", MESSAGES, special={})
+    assert len(str(caught.value)) < 1000
+    assert "more characters" in str(caught.value)
 
 
 def test_c9_the_usual_limit_is_two_seconds() -> None:

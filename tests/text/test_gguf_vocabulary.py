@@ -181,6 +181,10 @@ def test_an_unknown_split_is_refused_with_the_known_ones() -> None:
         ({"eos_token_id": -1}, "eos_token_id is -1"),
         ({"add_bos_token": True}, "bos token"),
         ({"model": "llama", "scores": [0.0]}, "1 scores for 5 tokens"),
+        (
+            {"model": "llama", "tokens": ["a", "b", "ab", "x", "y" * 5000], "scores": [0.0] * 5},
+            "the GGUF file has a piece of 5,000 characters: 'yyyy",
+        ),
     ],
 )
 def test_wrong_metadata_is_refused(changes: Metadata, match: str) -> None:

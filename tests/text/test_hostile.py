@@ -213,6 +213,12 @@ def test_a_normaliser_that_doubles_the_text_forty_times_is_refused(make: Maker) 
     refused(make, "times longer", normalizer={"type": "Sequence", "normalizers": [twice] * 40})
 
 
+@pytest.mark.parametrize("wrap", [False, True])
+def test_a_normaliser_that_puts_a_megabyte_in_front_of_each_text_is_refused(make: Maker, wrap: bool) -> None:
+    front = {"type": "Prepend", "prepend": "x" * 2**20}
+    refused(make, "times longer", normalizer={"type": "Sequence", "normalizers": [front]} if wrap else front)
+
+
 def test_a_decoder_that_doubles_the_text_forty_times_is_refused(make: Maker) -> None:
     twice = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
     refused(make, "times longer", decoder={"type": "Sequence", "decoders": [twice] * 40})

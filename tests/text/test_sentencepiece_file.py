@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,34 @@ def test_every_setting_is_read() -> None:
 def test_c11_wrong_models_are_refused_with_the_reason(data: bytes, match: str) -> None:
     with pytest.raises(UserError, match=match):
         parse_sentencepiece(data)
+
+
+def chain(longest: int, letters: int) -> bytes:
+    """x, xx, xxx ... of many letters: as many merges as there can be."""
+    runs = (chr(0x4E00 + letter) * length for letter in range(letters) for length in range(1, longest + 1))
+    return UNKNOWN + b"".join(map(piece, runs)) + block(2, number(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (ONE + piece("a" * 100_000) + block(2, number(3, 2)), r"bomb.model has a piece of 100,000 .*: 'aaa"),
+        (chain(800, 1), r"bomb.model has a piece of 800 characters: '一一一"),
+        (chain(256, 20), r"bomb.model has 5,120 pieces, too long in all"),
+    ],
+    ids=["one", "many", "wide"],
+)
+def test_a_vocabulary_with_endless_merges_is_refused_before_they_are_looked_for(data: bytes, match: str) -> None:
+    model, begun = parse_sentencepiece(data, "bomb.model"), time.process_time()
+    with pytest.raises(UserError, match=match):
+        core_of(model)
+    assert time.process_time() - begun < 0.5
+
+
+def test_the_most_merges_that_pass_are_found_soon() -> None:
+    begun = time.process_time()
+    core_of(parse_sentencepiece(chain(256, 7)))
+    assert time.process_time() - begun < 5
 
 
 @given(data=st.binary())

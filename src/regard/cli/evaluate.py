@@ -25,7 +25,7 @@ Examples:
 @click.option("--column", "columns", multiple=True, help="Of a table with a header: the source's, then the target's.")
 @click.option("--beam", type=click.IntRange(1, 64), default=4, show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many sentences.")
-@click.option("--bootstrap", type=click.IntRange(min=0), default=1000, show_default=True, help="Interval.")
+@click.option("--bootstrap", type=click.IntRange(0, 100_000), default=1000, show_default=True, help="Interval.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the translations here, one a line.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(

@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Template, TemplateError
 
-from regard.errors import UserError
+from regard.errors import QUOTED, UserError, cut
 from regard.text.chat_budget import MAX_SECONDS, Budget, TooMuch, budget
 from regard.text.chat_sandbox import Meter, MeteredEnvironment
 
@@ -49,11 +49,11 @@ def render(
     except TooMuch as error:
         raise UserError(f"the chat template was stopped: {error}", _ASK) from None
     except TemplateError as error:
-        raise UserError(f"the chat template says: {error.message or error}", _hint(error)) from error
+        raise UserError(f"the chat template says: {cut(error.message or str(error), QUOTED)}", _hint(error)) from error
     except (RecursionError, MemoryError):
         raise UserError("the chat template goes too deep", _ASK) from None
     except Exception as error:  # any type: it comes from code that a stranger wrote
-        raise UserError(f"the chat template failed: {type(error).__name__}: {error}", _ASK) from error
+        raise UserError(f"the chat template failed: {type(error).__name__}: {cut(str(error), QUOTED)}", _ASK) from error
     finally:
         budget.reset(token)
 

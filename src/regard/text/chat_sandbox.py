@@ -9,7 +9,7 @@ Its limit: between two payments runs one step over values of at most MAX_SIZE, s
 overrun by that step, well under a second.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 from jinja2 import nodes
@@ -151,11 +151,32 @@ def _before_indent(value: Any, width: Any = 4, *_: Any, **__: Any) -> Any:
     return text
 
 
-# Filters whose result can be far larger than what they are given; each check returns the value to use.
+def _before_walk(value: Any, *_: Any, **__: Any) -> Any:
+    """Each item is paid for when it is reached."""
+    check_value(value)
+    return _passes(value) if value else value  # what is empty or undefined stays so
+
+
+def _before_work(value: Any, *_: Any, **__: Any) -> Any:
+    """All items at once, at the price of a step of Python for each of them."""
+    check_value(value)
+    items = list(_passes(value)) if isinstance(value, Iterator) else value
+    budget.get().pay(len(items) * _WORK if isinstance(items, Sized) else 1)
+    return items
+
+
+_WORK = 400
+"What an item or letter costs in a filter that works through all of them before anyone can look at the clock."
+
+# Filters whose result can be far larger than what they are given, or that take long over it; each check returns
+# the value to use.
 _FILTER_CHECKS: dict[str, Callable[..., Any]] = {
     "join": _before_join,
     "replace": _before_replace,
     "indent": _before_indent,
+    **dict.fromkeys(("batch", "list", "map", "max", "min", "reject", "rejectattr"), _before_walk),
+    **dict.fromkeys(("select", "selectattr", "slice", "sum", "unique"), _before_walk),
+    **dict.fromkeys(("dictsort", "groupby", "sort", "title", "urlencode", "wordcount"), _before_work),
 }
 
 

@@ -121,7 +121,7 @@ def _llama(metadata: Mapping[str, object], tokens: list[str]) -> tuple[tokenizer
         raise UserError(f"the GGUF file has {len(scores)} scores for {len(tokens)} tokens")
     vocabulary = {token: id for id, token in enumerate(tokens)}
     by_token = {token: float(score) for token, score in zip(tokens, scores, strict=True)}
-    merges = merges_by_score(vocabulary, by_token)
+    merges = merges_by_score(vocabulary, by_token, "the GGUF file")
     unknown = _special(metadata, tokens, _LLAMA_IDS).get("unk")
     with guarded("building the vocabulary of the GGUF file"):
         model = models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
+from regard.errors import UserError
 from regard.text.guard import guarded
 from regard.text.sentencepiece_file import Kind, SentencePieceModel
 
@@ -18,6 +19,11 @@ SPACE = "▁"
 
 _NEVER = -1e4
 "Score of a piece that must not be found in text: no real path is this bad."
+
+MAX_PIECE = 256
+"Characters of a piece that is found by merging; sentencepiece itself makes none of more than 16."
+MAX_CUTS = 40_000_000
+"Pieces of n characters are cut in n places into n characters: the squares together; the largest real ones need 15 M."
 
 
 def core_of(
@@ -88,19 +94,20 @@ def _byte_pairs(model: SentencePieceModel) -> models.BPE:
     mergeable = {piece.text: piece.score for piece in model.pieces if piece.kind is Kind.NORMAL}
     return models.BPE(
         vocabulary,
-        merges_by_score(vocabulary, mergeable),
+        merges_by_score(vocabulary, mergeable, model.name),
         unk_token=model.pieces[model.unk_id].text,
         fuse_unk=True,
         byte_fallback=model.byte_fallback,
     )
 
 
-def merges_by_score(vocabulary: Collection[str], scores: Mapping[str, float]) -> list[tuple[str, str]]:
+def merges_by_score(vocabulary: Collection[str], scores: Mapping[str, float], name: str) -> list[tuple[str, str]]:
     """The merge list behind a scored vocabulary: any two tokens that join to a third, best third first.
 
     Of several splits of one token the longer left part comes first: it is what merging from the
-    left has built when the choice arises, as in a run of spaces.
+    left has built when the choice arises, as in a run of spaces. `name` is the file, for error messages.
     """
+    _check_work(scores, name)
     merges: list[tuple[str, str]] = []
     for token in sorted(scores, key=lambda token: -scores[token]):  # stable: equal scores keep their order
         cuts = range(len(token) - 1, 0, -1)
@@ -108,3 +115,13 @@ def merges_by_score(vocabulary: Collection[str], scores: Mapping[str, float]) ->
             (token[:cut], token[cut:]) for cut in cuts if token[:cut] in vocabulary and token[cut:] in vocabulary
         ]
     return merges
+
+
+def _check_work(tokens: Collection[str], name: str) -> None:
+    longest = max(tokens, key=len, default="")
+    if len(longest) > MAX_PIECE:
+        found = f"{name} has a piece of {len(longest):,} characters: {longest[:40]!r} ..."
+        raise UserError(found, f"expected at most {MAX_PIECE}; the file is damaged or hostile")
+    if (cuts := sum(len(token) ** 2 for token in tokens)) > MAX_CUTS:
+        found = f"{name} has {len(tokens):,} pieces, too long in all to find their merges ({cuts:,} steps)"
+        raise UserError(found, f"expected at most {MAX_CUTS:,}; the file is damaged or hostile")

@@ -50,6 +50,8 @@ class SentencePieceModel:
     "The normaliser's rules, compiled to a trie; the tokenizers library reads the same format."
     add_dummy_prefix: bool = True
     remove_extra_whitespaces: bool = True
+    name: str = field(default="the sentencepiece model", compare=False)
+    "Of the file, for error messages."
 
     @property
     def unk_id(self) -> int:
@@ -61,7 +63,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
 
 
 def parse_sentencepiece(data: bytes, name: str = "the sentencepiece model") -> SentencePieceModel:
-    model = SentencePieceModel()
+    model = SentencePieceModel(name=name)
     try:
         for number, value in _fields(data):
             if number == 1:

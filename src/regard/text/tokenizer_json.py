@@ -83,13 +83,13 @@ def _check_growth(steps: Any, name: str) -> None:
 
 
 def _insertions(steps: Any) -> Iterator[str]:
-    """What each step of a normaliser or decoder puts in place of a character."""
+    """What each step of a normaliser or decoder puts in place of a character, or in front."""
     if not isinstance(steps, dict):
         return
     for step in [*(steps.get("normalizers") or []), *(steps.get("decoders") or [])]:
         yield from _insertions(step)
-    content = steps.get("content")
-    if steps.get("type") == "Replace" and isinstance(content, str):
+    content = steps.get({"Replace": "content", "Prepend": "prepend"}.get(str(steps.get("type")), ""))
+    if isinstance(content, str):
         yield content
 
 
