@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import sys
+import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.refusal import refused
-from regard.config import build, read_toml, require, set_values, to_dict
+from regard.config import build, read_toml, require, set_values, to_dict, to_toml
 from regard.errors import UserError
-from regard.files import read_json, read_json_object
+from regard.files import read_json, read_json_object, write_json
 from regard.models.registry import FAMILIES
+from regard.runlog import RunLog, read_log
 
 
 @dataclass(frozen=True)
@@ -318,3 +320,37 @@ def test_every_model_refuses_a_key_that_it_does_not_have(family: str) -> None:
     with refused("unknown key 'surprise'"):
         build(FAMILIES[family].config, {**to_dict(config), "surprise": 1})
     assert replace(config) == config
+
+
+# What is written is read back
+
+written = st.recursive(
+    st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.recursive(st.dictionaries(st.text(), written), lambda inner: st.dictionaries(st.text(), inner | written)))
+def test_any_data_survives_toml(data: dict[str, Any]) -> None:
+    assert tomllib.loads(to_toml(data)) == data
+
+
+@pytest.mark.parametrize("number", [*range(0x20), 0x7F, 0x80, 0x9F, 0x2028, 0xFEFF, 0xFFFF, 0x1F600])
+def test_any_letter_survives_toml(number: int, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(to_toml({"a": f"b{chr(number)}c", chr(number): 1}), encoding="utf-8", newline="")
+    assert read_toml(tmp_path / "x") == {"a": f"b{chr(number)}c", chr(number): 1}
+
+
+@pytest.mark.parametrize("data", [{"out": "runs/\udcff"}, {"files": ["a", "\ud800"]}, {"\udcff": 1}], ids=ascii)
+def test_a_name_that_is_not_utf8_is_refused_where_toml_cannot_hold_it(data: dict[str, Any]) -> None:
+    with refused("is not UTF-8 text", "\\ud"):
+        to_toml(data)
+
+
+def test_json_holds_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+    write_json(tmp_path / "x", {"a": "\udcff", "é": "\ud800 😀"})
+    assert read_json(tmp_path / "x") == {"a": "\udcff", "é": "\ud800 😀"}
+    log = RunLog(tmp_path / "log")
+    log("begin", out="runs/\udcff")
+    assert [event["out"] for event in read_log(tmp_path / "log")] == ["runs/\udcff"]

@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import json
 import math
+import re
 import reprlib
 import tomllib
 import types
@@ -164,10 +165,10 @@ def to_toml(data: Mapping[str, Any], path: str = "") -> str:
     """Plain data as TOML; what is None is left out, so it reads back as its default."""
     values = {key: value for key, value in data.items() if value is not None and not isinstance(value, Mapping)}
     tables = {key: value for key, value in data.items() if isinstance(value, Mapping)}
-    lines = [f"{key} = {_toml_value(value)}" for key, value in values.items()]
+    lines = [f"{_toml_key(key)} = {_toml_value(value)}" for key, value in values.items()]
     text = "\n".join(lines) + "\n" if lines else ""
     for key, table in tables.items():
-        name = f"{path}.{key}" if path else key
+        name = f"{path}.{_toml_key(key)}" if path else _toml_key(key)
         text += f"\n[{name}]\n{to_toml(table, name)}"
     return text
 
@@ -175,4 +176,13 @@ def to_toml(data: Mapping[str, Any], path: str = "") -> str:
 def _toml_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return repr(value)  # JSON has other names for what is not finite
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one that JSON leaves as it is
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise UserError(f"{ascii(value)[:200]} is not UTF-8 text, so it cannot be written", "give it another name")
+    return text
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _toml_value(key)

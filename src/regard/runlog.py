@@ -16,7 +16,8 @@ class RunLog:
     def __call__(self, kind: str, **values: Any) -> None:
         line = json.dumps({"time": round(time.time(), 3), "kind": kind, **values}, ensure_ascii=False)
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            # The name of a file need not be UTF-8; a backslash and the number is how JSON writes what is not.
+            with self.path.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(line + "\n")
         except OSError:
             return
