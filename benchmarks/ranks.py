@@ -6,6 +6,7 @@ Every run is `regard train` with one thread a rank, float32 and dropout; compare
 checkpoint. Adam makes a whole step of any gradient, however small. So where sums are taken in another order (an uncut
 step, four ranks, a share whose last numbers the fused optimizer rounds otherwise), single weights whose gradient is
 nearly zero go another way, and the loss hardly feels it. A key's bias stands apart: softmax does not feel it at all.
+An uncut step draws its dropout in one piece, so that row differs in more than rounding.
 """
 
 import argparse
@@ -119,7 +120,8 @@ def main() -> None:
         rows,
         {"machine": machine(()), "steps": STEPS, "parameters": size, "results": results},
         f"After {STEPS} steps of transformer-small ({size / 1e6:.1f} M parameters, dropout 0.1, AdamW, float32, clipped"
-        " at 1, one thread a rank, gloo, all ranks on one machine). The same data, seed and global batch.",
+        " at 1, one thread a rank, gloo, all ranks on one machine). The same data, seed and global batch;"
+        " the uncut step draws its dropout in one piece, the others part by part.",
     )
 
 

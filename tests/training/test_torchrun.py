@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from training.runs import write_recipe
 from training.spread import spread, train
 
-STEPS = 250
+STEPS = 120
 RUN = {"steps": STEPS, "precision": "fp32", "average": 1, "save_minutes": 0.002}
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 SECONDS = 200
@@ -99,9 +99,9 @@ def assert_same_model(one: Path, other: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ranks_killed_with_9_come_back_and_end_bit_equal(home: Path) -> None:
+def test_a_rank_killed_with_9_comes_back_and_the_run_ends_bit_equal(home: Path) -> None:
+    """The first, which holds the store and the folder's lock; without the variable that several machines need."""
     agent = launched(["--standalone", "--nproc-per-node=2", "--max-restarts=3"], "ddp")
-    kill(1, home)
     kill(0, home)
     ended(agent)
     assert_same_model(home / "run", alone(home))
@@ -150,10 +150,7 @@ def machines() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_two_machines_train_one_model_also_when_one_of_them_fails(
-    home: Path, machines: tuple[str, str], kind: str
-) -> None:
+def test_two_machines_train_one_model_also_when_a_rank_is_killed(home: Path, machines: tuple[str, str]) -> None:
     agents = []
     for number, name in enumerate(machines, 1):
         address = f"--local-addr=10.77.0.{number}"
@@ -162,8 +159,7 @@ def test_two_machines_train_one_model_also_when_one_of_them_fails(
         cable = f"rg{os.getpid() % 100000}{'ab'[number - 1]}"
         env = {"GLOO_SOCKET_IFNAME": cable, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         options = ["--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", address, *meeting]
-        agents.append(launched(options, kind, inside=name, env=env))
+        agents.append(launched(options, "ddp", inside=name, env=env))
     kill(1, home)
     ended(*agents)
-    if kind == "ddp":
-        assert_same_model(home / "run", alone(home))
+    assert_same_model(home / "run", alone(home))
