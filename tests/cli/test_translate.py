@@ -161,7 +161,6 @@ def test_each_sentence_gets_a_drawing(directory: str, tmp_path: Path) -> None:
     ("args", "error"),
     [
         (["--model", "{nowhere}", "mesa"], "there is no model at"),
-        (["mesa"], "no model was given"),
         (["--model", "{model}", "--file", "{nowhere}"], "there is no file"),
         (["--model", "{model}", "--file", "{model}"], "there is no file"),
         (["--model", "{model}", "--file", "{nowhere}", "mesa"], "both texts and --file"),
