@@ -13,18 +13,8 @@ from regard.runlog import read_log
 from regard.training import loop
 from regard.training import run as assembling
 from regard.training.run import read_run
-from training.runs import write_recipe
 
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user's folder with a recipe and its data, and the user in it."""
-    write_recipe(tmp_path, steps=6, schedule="inverse_sqrt")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(loop, "LOG_SECONDS", 0.0)
-    return tmp_path
 
 
 def ctrl_c_in(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, *, call: int = 1) -> None:

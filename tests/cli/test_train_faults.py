@@ -13,18 +13,9 @@ from regard.cli.main import run
 from regard.training import loop
 from regard.training import run as assembling
 from regard.training.run import RUN_FILE
-from training.runs import write_recipe
 
 Captured = pytest.CaptureFixture[str]
 TRAIN = ["train", "tiny.toml", "--out", "run"]
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write_recipe(tmp_path, steps=6, schedule="inverse_sqrt")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(loop, "LOG_SECONDS", 0.0)
-    return tmp_path
 
 
 def names(folder: Path) -> set[str]:
