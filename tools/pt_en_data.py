@@ -5,8 +5,10 @@
     python tools/pt_en_data.py DATA OUT
 
 DATA holds `tatoeba_pt_en` and `more_pt_en`; OUT gets `train.tsv`, `valid.tsv`, `test.tsv` (Tatoeba) and
-`test_long.tsv` (prose), and `sources.txt`, the Portuguese sides that a teacher may translate. Once OUT holds the
-teacher's translations, `mixed.tsv` is what people wrote and what the teacher wrote, in one file.
+`test_long.tsv` (prose), and `sources.txt`, the Portuguese sides that a teacher may translate
+(not those of the manuals: they are long, and nobody asks for more software). Once OUT holds the
+teacher's translations, `mixed.tsv` is what people wrote and what the teacher wrote, in one file,
+and some of it again as if typed in haste.
 
 Which row is tested is a hash of its Portuguese side alone. A sentence has several translations, and translations
 have several sources, so a pair is dropped from training when *either* side, without case and punctuation, stands in
@@ -50,12 +52,11 @@ def main(data: Path, out: Path) -> None:
     long_test = [pair for pairs in prose.values() for pair in lowest(long_ones(pairs), 250)]
     seen = {key(side) for pair in [*valid, *test, *long_test] for side in pair}
 
-    train = [*tatoeba, *(pair for pairs in prose.values() for pair in pairs)]
-    for name, limit in LIMITS.items():
-        train += lowest(read_pairs(more / name / "pairs.pt-en.tsv.gz"), limit)
-    train = [pair for pair in dict.fromkeys(train) if not any(key(side) in seen for side in pair)]
+    everyday = clean([*tatoeba, *(pair for pairs in prose.values() for pair in pairs)], seen)
+    manuals = [lowest(read_pairs(more / name / "pairs.pt-en.tsv.gz"), limit) for name, limit in LIMITS.items()]
+    train = list(dict.fromkeys([*everyday, *clean([pair for pairs in manuals for pair in pairs], seen)]))
     mono = [line for name in MONO for line in read_lines(more / name / "mono.pt.txt.gz")]
-    sources = [text for text in dict.fromkeys([*(pair[0] for pair in train), *mono]) if key(text) not in seen]
+    sources = [text for text in dict.fromkeys([*(pair[0] for pair in everyday), *mono]) if key(text) not in seen]
 
     out.mkdir(parents=True, exist_ok=True)
     for name, pairs in {"train": train, "valid": valid, "test": test, "test_long": long_test}.items():
@@ -65,8 +66,13 @@ def main(data: Path, out: Path) -> None:
     print(f"sources: {len(sources):,} sentences")
     if (out / "distilled.tsv").exists():
         mixed = list(dict.fromkeys([*train, *taught(out / "distilled.tsv", seen)]))
+        mixed += clean(hasty(mixed), seen)
         (out / "mixed.tsv").write_text("".join(f"{pt}\t{en}\n" for pt, en in mixed), encoding="utf-8")
         print(f"mixed: {len(mixed):,} pairs")
+
+
+def clean(pairs: Iterable[Pair], seen: set[str]) -> list[Pair]:
+    return [pair for pair in dict.fromkeys(pairs) if not any(key(side) in seen for side in pair)]
 
 
 def taught(path: Path, seen: set[str]) -> Iterator[Pair]:
@@ -76,6 +82,16 @@ def taught(path: Path, seen: set[str]) -> Iterator[Pair]:
         alike = len(pt.split()) <= 3 * len(en.split()) + 2 and len(en.split()) <= 3 * len(pt.split()) + 2
         if en and alike and key(pt) not in seen and key(en) not in seen:
             yield pt, en
+
+
+def hasty(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """A twelfth of the pairs as people type in haste: small letters, no full stop, half of them without accents."""
+    for pt, en in pairs:
+        chance = 12 * share(f"haste {pt}")
+        if chance < 1:
+            typed = pt.lower().rstrip(" .!?")
+            bare = "".join(sign for sign in unicodedata.normalize("NFD", typed) if not unicodedata.combining(sign))
+            yield (typed if chance < 0.5 else bare), en
 
 
 def read_lines(path: Path) -> Iterator[str]:
