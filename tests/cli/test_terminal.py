@@ -39,10 +39,13 @@ def test_neither_a_message_nor_a_line_of_progress_steers_the_terminal(capsys: py
 class Full:
     """A disk without room."""
 
+    tried = 0
+
     def isatty(self) -> bool:
         return True
 
     def write(self, text: str) -> None:
+        self.tried += 1
         raise OSError(28, "No space left on device")
 
     def fileno(self) -> int:
@@ -50,12 +53,13 @@ class Full:
 
 
 @pytest.mark.parametrize("stream", [None, Full()], ids=["closed", "full"])
-def test_progress_that_nobody_can_hear_stops_nothing(stream: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_that_nobody_can_hear_stops_nothing(stream: Full | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     line = TrainingLine()
     line.show("one")
     line("stage", text="two")
     tell("three")
+    assert stream is None or stream.tried >= 3
 
 
 def test_a_message_into_a_closed_pipe_changes_no_exit_code() -> None:
