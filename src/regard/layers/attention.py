@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.layers.dropout import Dropout
-from regard.layers.linear import Linear
+from regard.layers.linear import Linear, joined
 from regard.layers.mask import Mask
 from regard.layers.position import Rotation
 
@@ -43,13 +43,16 @@ def readable(
 
 def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None) -> Tensor:
     """The same output from PyTorch's kernel, which keeps no weights."""
-    k, v = (repeat_heads(x, q.size(1)) for x in (k, v))
-    if bias is None and mask.is_plain_causal and q.size(-2) == k.size(-2):
-        return functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
-    allowed = mask.dense(q.size(-2), k.size(-2), q.device)
+    kernel, (n_rows, n_heads, n_queries, width) = functional.scaled_dot_product_attention, q.shape
+    if bias is None and mask.is_plain_causal and n_queries == k.size(-2):
+        return kernel(q, repeat_heads(k, n_heads), repeat_heads(v, n_heads), is_causal=True, scale=scale)
+    allowed = mask.dense(n_queries, k.size(-2), q.device)
+    if bias is None and n_queries == 1:
+        # The queries that share a key are as good as several queries of one head: nothing is copied.
+        return kernel(q.reshape(n_rows, k.size(1), -1, width), k, v, allowed, scale=scale).view(q.shape)
     if bias is not None:
         allowed = bias if allowed is None else bias.masked_fill(~allowed, -torch.inf)
-    return functional.scaled_dot_product_attention(q, k, v, allowed, scale=scale)
+    return kernel(q, repeat_heads(k, n_heads), repeat_heads(v, n_heads), allowed, scale=scale)
 
 
 def attend(
@@ -68,7 +71,10 @@ def repeat_heads(x: Tensor, n_heads: int) -> Tensor:
 
 
 class MultiHeadAttention(nn.Module):
-    """`attn(x, attn.keys_values(x), mask)` is self-attention; give `keys_values` the memory for cross-attention."""
+    """Self-attention is `attn(*attn.project(x), mask)`.
+
+    In cross-attention the queries look at a memory: `attn(attn.queries(x), *attn.keys_values(memory), mask)`.
+    """
 
     def __init__(
         self,
@@ -92,6 +98,21 @@ class MultiHeadAttention(nn.Module):
         self.k = Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
         self.v = Linear(d_model, self.n_kv_heads * self.d_head, bias=qkv_bias)
         self.o = Linear(self.n_heads * self.d_head, d_model, bias=out_bias)
+        self.qkv: Linear | None = None
+
+    def fuse(self) -> None:
+        """From here on one product makes queries, keys and values: for self-attention that is done with training."""
+        self.qkv = joined([self.q, self.k, self.v])
+        del self.q, self.k, self.v
+
+    def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, T, K), keys and values (B, G, T, K) of the same tokens."""
+        if self.qkv is None:
+            return self.queries(x, rotation), *self.keys_values(x, rotation)
+        n_turned = self.n_heads + self.n_kv_heads
+        heads = self.qkv(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2)  # (B, H + 2G, T, K)
+        turned = rotation.turn(heads[:, :n_turned]) if rotation else heads
+        return turned[:, : self.n_heads], turned[:, self.n_heads : n_turned], heads[:, n_turned:]
 
     def queries(self, x: Tensor, rotation: Rotation | None = None) -> Tensor:
         q = self.q(x).unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2)  # (B, H, T, K)
@@ -102,15 +123,6 @@ class MultiHeadAttention(nn.Module):
         v = self.v(memory).unflatten(-1, (self.n_kv_heads, self.d_head)).transpose(1, 2)
         return (rotation.turn(k) if rotation else k), v
 
-    def forward(
-        self,
-        x: Tensor,
-        keys_values: tuple[Tensor, Tensor],
-        mask: Mask,
-        *,
-        bias: Tensor | None = None,
-        rotation: Rotation | None = None,
-    ) -> Tensor:
-        q = self.queries(x, rotation)
-        out = attend(q, *keys_values, mask, scale=self.scale, bias=bias, dropout=self.dropout)
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, bias: Tensor | None = None) -> Tensor:
+        out = attend(q, k, v, mask, scale=self.scale, bias=bias, dropout=self.dropout)
         return self.o(out.transpose(1, 2).flatten(-2))  # (B, T, D)

@@ -57,11 +57,16 @@ class Block(nn.Module):
             x = self.cross_residual(x, lambda h: self.attend_memory(h, context))
         return self.ffn_residual(x, self.ffn)
 
+    def fuse(self) -> None:
+        """Fewer and larger products, the same numbers; the block can then no longer be trained or saved."""
+        self.attn.fuse()
+        self.ffn.fuse()
+
     def attend_self(self, x: Tensor, context: Context) -> Tensor:
-        keys_values = self.attn.keys_values(x, context.rotation)
+        q, k, v = self.attn.project(x, context.rotation)
         if context.state is not None:
-            keys_values = context.state.append(self.layer, *keys_values)
-        return self.attn(x, keys_values, context.mask, bias=context.bias, rotation=context.rotation)
+            k, v = context.state.append(self.layer, k, v)
+        return self.attn(q, k, v, context.mask, bias=context.bias)
 
     def attend_memory(self, x: Tensor, context: Context) -> Tensor:
         assert self.cross is not None
@@ -71,7 +76,7 @@ class Block(nn.Module):
         else:
             assert context.memory is not None
             keys_values = self.cross.keys_values(context.memory)
-        return self.cross(x, keys_values, context.memory_mask)
+        return self.cross(self.cross.queries(x), *keys_values, context.memory_mask)
 
 
 def make_attention(config: BlockConfig) -> MultiHeadAttention:

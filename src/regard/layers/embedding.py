@@ -4,12 +4,16 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.layers.choices import StackConfig
 from regard.layers.dropout import Dropout
+from regard.layers.linear import Weight, lookup
 from regard.layers.norm import make_norm
 from regard.layers.position import LearnedPosition, SinusoidalPosition
+
+
+class TokenTable(nn.Embedding):
+    weight: Weight  # type: ignore[assignment]
 
 
 class Embedding(nn.Module):
@@ -22,7 +26,7 @@ class Embedding(nn.Module):
         super().__init__()
         width = config.d_embed or config.d_model
         self.scale = math.sqrt(config.d_model) if config.embed_scale else 1.0
-        self.token = None if tied else nn.Embedding(vocab_size, width)
+        self.token = None if tied else TokenTable(vocab_size, width)
         self.position = make_position(config, width)
         self.segment = nn.Embedding(config.n_segments, width) if config.n_segments else None
         self.norm = make_norm(config.norm, width, config.norm_eps) if config.embed_norm else None
@@ -30,9 +34,9 @@ class Embedding(nn.Module):
         self.project = nn.Linear(width, config.d_model) if width != config.d_model else None
 
     def forward(
-        self, ids: Tensor, positions: Tensor, *, segments: Tensor | None = None, table: Tensor | None = None
+        self, ids: Tensor, positions: Tensor, *, segments: Tensor | None = None, table: Weight | None = None
     ) -> Tensor:
-        x = self.token(ids) if self.token is not None else functional.embedding(ids, _given(table))  # (B, T, D)
+        x = lookup(ids, _given(table) if self.token is None else self.token.weight)  # (B, T, D)
         if self.scale != 1.0:
             x = x * self.scale
         if self.segment is not None:
@@ -45,7 +49,7 @@ class Embedding(nn.Module):
         return x if self.project is None else self.project(x)
 
 
-def _given(table: Tensor | None) -> Tensor:
+def _given(table: Weight | None) -> Weight:
     assert table is not None, "a tied embedding needs the table it shares"
     return table
 

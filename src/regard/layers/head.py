@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.layers.feedforward import ACTIVATIONS, Activation
-from regard.layers.linear import linear
+from regard.layers.linear import Weight, linear
 from regard.layers.norm import make_norm
 
 PoolKind = Literal["first", "mean", "last"]
@@ -18,7 +18,7 @@ class Scores:
     """Logits still to be computed: a training step goes through them in pieces and never holds them all."""
 
     x: Tensor
-    weight: Tensor
+    weight: Weight
     bias: Tensor | None
 
     def dense(self) -> Tensor:
@@ -39,10 +39,10 @@ class Unembed(nn.Module):
             nn.init.normal_(self.weight, std=0.02)
         self.bias = nn.Parameter(torch.zeros(vocab_size)) if bias else None
 
-    def forward(self, x: Tensor, table: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, table: Weight | None) -> Tensor:
         return self.scores(x, table).dense()
 
-    def scores(self, x: Tensor, table: Tensor | None) -> Scores:
+    def scores(self, x: Tensor, table: Weight | None) -> Scores:
         weight = table if self.weight is None else self.weight
         assert weight is not None, "a tied output layer needs the table it shares"
         return Scores(x * self.scale if self.scale != 1.0 else x, weight, self.bias)
@@ -60,7 +60,7 @@ class MaskedLmHead(nn.Module):
         self.norm = make_norm("layer", width, norm_eps)
         self.unembed = Unembed(width, vocab_size, tied=tied, bias=True)
 
-    def forward(self, x: Tensor, table: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, table: Weight | None) -> Tensor:
         return self.unembed(self.norm(self.activation(self.dense(x))), table)
 
 

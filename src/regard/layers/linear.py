@@ -1,18 +1,28 @@
-"""The linear layer: x W^T + b, by the faster of PyTorch's two matrix products for a CPU, MKL's and oneDNN's."""
+"""The linear layer, x W^T + b, by the fastest product that this PyTorch and this CPU have for it.
 
+Float weights go through MKL or oneDNN, eight-bit weights through fbgemm (int8.py); models see one function.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.layers.int8 import Int8Weight
+
 LARGE = 1_500_000
 "A matrix of so many numbers is faster through oneDNN, for one row or a thousand; a smaller one is slower."
 ONEDNN: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
 
+Weight = Tensor | Int8Weight
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+
+def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
     """oneDNN's product is for float32 on a CPU, and knows neither gradients nor automatic bfloat16."""
+    if isinstance(weight, Int8Weight):
+        return weight.product(x, bias)
     large = ONEDNN is not None and weight.numel() >= LARGE and x.numel() > 0
     plain = x.dtype == weight.dtype == torch.float32 and x.is_cpu and weight.is_cpu
     if large and plain and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu"):
@@ -20,6 +30,34 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return functional.linear(x, weight, bias)
 
 
+def lookup(ids: Tensor, table: Weight) -> Tensor:
+    """The rows of a token table."""
+    return table.rows(ids) if isinstance(table, Int8Weight) else functional.embedding(ids, table)
+
+
 class Linear(nn.Linear):
+    weight: Weight  # type: ignore[assignment]
+
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
+
+
+def joined(parts: Sequence[Linear]) -> Linear:
+    """One layer that gives what these give, side by side: a product of their size costs less than theirs."""
+    with torch.device("meta"):
+        whole = Linear(parts[0].in_features, sum(part.out_features for part in parts), parts[0].bias is not None)
+    hold(whole, "weight", join([part.weight for part in parts]))
+    if whole.bias is not None:
+        hold(whole, "bias", join([part.bias for part in parts]))
+    return whole
+
+
+def join(weights: Sequence[Weight]) -> Weight:
+    eight_bits = [weight for weight in weights if isinstance(weight, Int8Weight)]
+    return Int8Weight.joined(eight_bits) if eight_bits else torch.cat([weight.detach() for weight in weights])
+
+
+def hold(layer: nn.Module, name: str, value: Weight) -> None:
+    """Put a weight into a layer, whatever it held before."""
+    delattr(layer, name)
+    setattr(layer, name, nn.Parameter(value) if isinstance(value, Tensor) else value)

@@ -8,6 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.layers.embedding import TokenTable
+from regard.layers.head import Unembed
+from regard.layers.int8 import Int8Weight
+from regard.layers.linear import Linear, hold
 from regard.models.base import without_memory
 from regard.weights.keymap import Source
 from regard.weights.tensorfile import FLOATS, Entry
@@ -56,10 +60,13 @@ def check(
 def assign(
     model: nn.Module, sources: Iterable[Source], read: Callable[[Source], Tensor], dtype: torch.dtype | None
 ) -> None:
-    """One tensor at a time, so that no second copy of the weights is ever held."""
+    """One tensor at a time, so that no second copy of the weights is ever held; int8 is for matrices alone."""
     for source in sources:
         tensor = read(source)
-        parts = source.edit.split(tensor if dtype is None else tensor.to(dtype))
-        for name, part in zip(source.ours, parts, strict=True):
+        if dtype is not None:
+            tensor = tensor.to(torch.float32 if dtype is torch.int8 else dtype)
+        for name, part in zip(source.ours, source.edit.split(tensor), strict=True):
             owner, _, leaf = name.rpartition(".")
-            setattr(model.get_submodule(owner), leaf, nn.Parameter(part))
+            layer = model.get_submodule(owner)
+            eight_bits = dtype is torch.int8 and leaf == "weight" and isinstance(layer, Linear | TokenTable | Unembed)
+            hold(layer, leaf, Int8Weight.of(part, table=isinstance(layer, TokenTable)) if eight_bits else part)
