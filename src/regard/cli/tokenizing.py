@@ -115,7 +115,7 @@ def open_tokenizer(model: str | None, file: Path | None) -> Tokenizer:
     from regard.tasks.load import installed, tokenizers_of
     from regard.weights.store import locate
 
-    return tokenizers_of(locate(model or installed("Generator")))[0]
+    return tokenizers_of(locate(by_name(model or USUAL["Generator"])))[0]
 
 
 def show(tokenizer: Tokenizer, text: str, *, steps: bool, as_json: bool) -> None:
