@@ -107,6 +107,20 @@ def test_a_checkpoint_of_an_earlier_version_goes_on(config: RunConfig, tmp_path:
     assert assemble(config, tmp_path / "run", []).progress.step == 2
 
 
+def test_the_time_left_is_told_by_the_speed_of_now(config: RunConfig, tmp_path: Path) -> None:
+    """Twelve steps took three hours; then the machine was quiet."""
+    trainer = assemble(config, tmp_path / "run", [])
+    trainer.progress.step = 12
+    trainer.began -= 3 * 60 * 60
+    trainer._look_again()
+    left: list[float] = []
+    trainer.listeners.append(lambda kind, **values: left.append(values["seconds_left"]) if kind == "step" else None)
+    trainer.fit(Event())
+    assert len(left) == 12
+    assert max(left) < 10 * 60
+    assert left[-1] == 0
+
+
 def test_a_run_needs_no_validation_data(config: RunConfig, tmp_path: Path) -> None:
     train(replace(config, data=replace(config.data, valid=())), tmp_path / "run")
     assert (tmp_path / "run" / "model").is_dir()

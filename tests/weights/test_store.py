@@ -164,14 +164,6 @@ def test_heads_that_the_model_does_not_have_may_stand_in_the_file(tmp_path: Path
     assert model.pooler is not None
 
 
-def test_sinusoids_in_the_file_are_passed_over(tmp_path: Path) -> None:
-    file = save_theirs("marian", tmp_path)
-    expected = load_model(tmp_path)
-    extra = {f"model.{side}.embed_positions.weight": torch.zeros(24, 16) for side in ("encoder", "decoder")}
-    save_file(load_file(file) | extra, file)
-    assert_same_bits(load_model(tmp_path), expected)
-
-
 def test_a_configuration_without_architectures_gives_the_first_of_the_layout(tmp_path: Path) -> None:
     save_tiny(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())

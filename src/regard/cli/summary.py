@@ -12,7 +12,7 @@ import click
 from regard.cli.listing import find
 from regard.cli.opening import find_model
 from regard.errors import UserError
-from regard.pretrained.bundled import BUNDLED
+from regard.pretrained.bundled import is_name
 
 if TYPE_CHECKING:
     from regard.inspection.summary import Summary
@@ -48,7 +48,7 @@ def command(model: str, as_json: bool) -> None:
 def is_place(model: str) -> bool:
     """Whether it must be something on the disk or the hub: it is there, or no preset could be called so."""
     try:
-        return model in BUNDLED or ":" in model or "/" in model or "\\" in model or Path(model).expanduser().exists()
+        return is_name(model) or ":" in model or "/" in model or "\\" in model or Path(model).expanduser().exists()
     except (OSError, RuntimeError):  # a name too long, an unknown ~user
         return True
 

@@ -112,10 +112,11 @@ def open_tokenizer(model: str | None, file: Path | None) -> Tokenizer:
         return load_tokenizer_json(file, Settings(file.parent))
     if model and Path(model).is_dir():  # without the second that torch takes
         return load(Path(model))
-    from regard.tasks.load import installed, tokenizers_of
+    from regard.pretrained.bundled import by_name
+    from regard.tasks.load import USUAL, tokenizers_of
     from regard.weights.store import locate
 
-    return tokenizers_of(locate(model or installed("Generator")))[0]
+    return tokenizers_of(locate(by_name(model or USUAL["Generator"])))[0]
 
 
 def show(tokenizer: Tokenizer, text: str, *, steps: bool, as_json: bool) -> None:

@@ -4,7 +4,7 @@ RoBERTa, DistilBERT and each half of ELECTRA are configurations of the same wiri
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -36,6 +36,8 @@ class BertConfig(TextConfig):
     attn_dropout: float = 0.1
     tie: bool = True
     "Whether the masked-word head reuses the token table."
+    masked_lm_activation: Activation | None = None
+    "Activation of the masked-word head; that of the blocks when absent."
     pooler: Activation | None = "tanh"
     "Activation of the layer over the first token; no such layer when absent."
     pooled_heads_dropout: float = 0.1
@@ -54,6 +56,9 @@ class BertConfig(TextConfig):
             "a head that classifies needs the names of its labels",
         )
 
+    def filled(self) -> dict[str, Any]:
+        return super().filled() | {"masked_lm_activation": self.masked_lm_activation or self.activation}
+
 
 class Bert(Model):
     config: BertConfig
@@ -69,7 +74,8 @@ class Bert(Model):
         config = self.config
         if name == "masked_lm":
             sizes = config.d_model, config.d_embed or config.d_model, config.vocab_size
-            return MaskedLmHead(*sizes, activation=config.activation, norm_eps=config.norm_eps, tied=config.tie)
+            activation = config.masked_lm_activation or config.activation
+            return MaskedLmHead(*sizes, activation=activation, norm_eps=config.norm_eps, tied=config.tie)
         if name == "replaced_token":
             return ReplacedTokenHead(config.d_model, config.activation)
         n_out = len(config.labels) if name in ("classify", "tag") else 2

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import UserError
+from regard.pretrained.installed import INSTALLED, path_of
 
 FOLDER = Path(__file__).parent
 
@@ -35,12 +36,17 @@ def is_here(name: str) -> bool:
 
 
 def by_name(source: str | Path) -> str | Path:
-    """`source` itself, or the folder of the bundled model that it names.
+    """`source` itself, or the path of the bundled or installed model that it names.
 
     A file or folder of that name here is what is meant: whoever trained into ./pt-en wants to see that one.
     """
-    is_name = isinstance(source, str) and source in BUNDLED and not Path(source).exists()
-    return folder_of(str(source)) if is_name else source
+    if not is_name(source) or Path(source).exists():
+        return source
+    return path_of(str(source)) if source in INSTALLED else folder_of(str(source))
+
+
+def is_name(source: str | Path) -> bool:
+    return source in BUNDLED or source in INSTALLED
 
 
 def size_of(name: str) -> int | None:

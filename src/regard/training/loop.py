@@ -1,6 +1,7 @@
 """The loop: when to step, to log, to validate, to save, to stop. The arithmetic is in step.py."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,8 @@ from regard.training.step import StepResult, seed_of, step
 from regard.training.validate import Validation
 
 LOG_SECONDS = 1.0
+WINDOW = 60
+"So many last reports tell the speed and the time left: what a run did before a break says nothing about it now."
 MAX_BAD_STEPS = 20
 "So many steps in a row without a number, and the run is lost: it stops and says where."
 
@@ -82,7 +85,9 @@ class Trainer:
         self.began = time.monotonic() - self.progress.seconds
         self.saved_at = time.monotonic()
         self.saved_step = self.progress.step
-        self.logged_at, self.targets = time.monotonic(), 0
+        self.targets = 0
+        self.recent: deque[tuple[float, int, int]] = deque(maxlen=WINDOW)
+        self._look_again()
 
     def tell(self, kind: str, **values: Any) -> None:
         for listener in self.listeners:
@@ -160,19 +165,24 @@ class Trainer:
 
     def _log(self, result: StepResult) -> None:
         self.targets += result.n_targets
-        now = time.monotonic()
+        now, done = time.monotonic(), self.progress.step
         self.progress.seconds = now - self.began
-        if now - self.logged_at < LOG_SECONDS and self.progress.step < self.config.train.steps:
+        if now - self.recent[-1][0] < LOG_SECONDS and done < self.config.train.steps:
             return
-        speed = self.targets / max(now - self.logged_at, 1e-9)
-        done = self.progress.step
-        left = self.progress.seconds / done * (self.config.train.steps - done)
+        then, step_then, targets_then = self.recent[0]
+        speed = (self.targets - targets_then) / max(now - then, 1e-9)
+        left = (now - then) / (done - step_then) * (self.config.train.steps - done)
         self.tell(
             "step", step=done, of=self.config.train.steps, epoch=self.progress.position.epoch, loss=result.loss,
             norm=result.norm, lr=self.optimizer.param_groups[0]["lr"], tokens_per_second=speed,
             seconds=self.progress.seconds, seconds_left=left,
         )  # fmt: skip
-        self.logged_at, self.targets = now, 0
+        self.recent.append((now, done, self.targets))
+
+    def _look_again(self) -> None:
+        """Forget the speed so far: there was a break."""
+        self.recent.clear()
+        self.recent.append((time.monotonic(), self.progress.step, self.targets))
 
     def _validate(self) -> None:
         progress = self.progress
@@ -187,6 +197,7 @@ class Trainer:
             scores = {score.name: score.value for score in (found.bleu, found.chrf) if score}
             self.tell("valid", step=progress.step, loss=found.loss, best=better, samples=found.samples, **scores)
         self.save()
+        self._look_again()
 
     def _scored(self, model: Model, validate: Callable[[Model], Validation]) -> Validation:
         try:

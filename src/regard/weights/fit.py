@@ -1,5 +1,6 @@
 """Putting a file's tensors into a model that was built without memory, once every name and shape is known to fit."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from regard.config import require
 from regard.errors import UserError
 from regard.layers.embedding import TokenTable
 from regard.layers.head import Unembed
@@ -14,7 +16,7 @@ from regard.layers.int8 import Int8Weight
 from regard.layers.linear import Linear, hold
 from regard.models.base import without_memory
 from regard.weights.keymap import Source
-from regard.weights.tensorfile import FLOATS, Entry
+from regard.weights.tensorfile import FLOATS, Entry, read_one
 
 
 @contextmanager
@@ -31,12 +33,9 @@ def described_by(path: Path) -> Iterator[None]:
 
 
 def check(
-    path: Path, model: nn.Module, sources: Iterable[Source], entries: Mapping[str, Entry], known: Callable[[str], bool]
+    path: Path, model: nn.Module, sources: Iterable[Source], entries: Mapping[str, Entry], spare: re.Pattern[str]
 ) -> None:
-    """Every difference between what the configuration asks for and what the files hold, at once.
-
-    Tensors that are `known` to the family may stand in the file unused: another head, a second copy of a tied table.
-    """
+    """Every difference between what the configuration asks for and what the files hold; `spare` ones may be there."""
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     problems, wanted = [], set()
     for source in sources:
@@ -48,13 +47,30 @@ def check(
             problems.append(f"{source.theirs} has shape {found}, expected {expected}")
         elif (dtype := entries[source.theirs].dtype) not in FLOATS:
             problems.append(f"{source.theirs} holds {dtype}, expected one of {', '.join(FLOATS)}")
-    problems += [f"{name} is not part of the model" for name in entries if name not in wanted and not known(name)]
+    problems += [
+        f"{name} is not part of the model" for name in entries if name not in wanted and not spare.fullmatch(name)
+    ]
     if problems:
         shown = "".join(f"\n    {problem}" for problem in problems[:20])
         more = f"\n    ... and {len(problems) - 20} more" if len(problems) > 20 else ""
         message = f"{path}: the configuration and the weights do not fit ({len(problems)} differences){shown}{more}"
         hint = "check that both belong to the same model and that config.json names the right architecture"
         raise UserError(message, hint)
+
+
+def check_copies(path: Path, copies: Mapping[str, str | Tensor], entries: Mapping[str, Entry]) -> None:
+    """What a file holds beside what is read of it must be what it is tied to, or stands for: transformers reads it."""
+    hint = "if that is meant, config.json must say so (tie_word_embeddings); else get the file again"
+    for name in copies.keys() & entries.keys():
+        found, ours = read_one(entries[name]), copies[name]
+        if isinstance(ours, str):
+            same, what = torch.equal(found, read_one(entries[ours])), f"{ours}, to which the configuration ties it"
+        else:  # rounded to the type of the file
+            same, what = (
+                torch.allclose(found.float(), ours, rtol=0, atol=1e-2),
+                "the sinusoids that stand for positions",
+            )
+        require(same, f"{path}: {name} is not the same as {what}", hint)
 
 
 def assign(

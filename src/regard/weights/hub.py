@@ -25,8 +25,8 @@ def fetch(name: str, revision: str | None = None, *, wanted: Sequence[str] = WAN
     hint = "without network, give a directory on this computer"
     try:
         return Path(snapshot_download(name, revision=pinned or revision, allow_patterns=list(wanted)))
-    except RepositoryNotFoundError as error:
-        raise UserError(f"the hub has no model '{name}', or it is private", "check the spelling") from error
+    except RepositoryNotFoundError:
+        raise UserError(f"the hub has no model '{name}', or it is private", "check the spelling") from None
     except (LocalEntryNotFoundError, HfHubHTTPError, HFValidationError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"hf:{name} could not be fetched: {reason}", hint, exit_code=FAILURE) from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].removeprefix("Got: ")
+        raise UserError(f"hf:{name} could not be fetched: {reason}", hint, exit_code=FAILURE) from None

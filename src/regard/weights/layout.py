@@ -4,7 +4,6 @@ import re
 import reprlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +83,9 @@ class Layout:
     "Keys of config.json that must have one of these values, because we do not have what others mean."
     tensors: dict[str, Rule]
     ignored: list[str]
-    "Tensors in old files that are no weights, and second copies of tied ones."
+    "Tensors in old files that are no weights."
+    copies: list[tuple[str, str]]
+    "Tensors that may stand in a file beside the one they are tied to, or in its place."
     architectures: dict[str, Architecture]
     "By their class name; the first that fits is written."
 
@@ -166,14 +167,14 @@ class Layout:
     def is_bare(self, config: ModelConfig) -> bool:
         return self.architectures[self.architecture_for(config)].bare
 
-    def knows(self, theirs: str) -> bool:
-        """Whether a tensor belongs to the family, though perhaps to another head; or is no weight at all."""
-        return any(self._known.fullmatch(name) for name in (theirs, f"{self.prefix}.{theirs}"))
-
-    @cached_property
-    def _known(self) -> re.Pattern[str]:
-        templates = [*self.ignored, *self.tensors, *(name for a in self.architectures.values() for name in a.tensors)]
-        return re.compile("|".join(pattern_of(template).pattern for template in templates))
+    def spare(self, config: ModelConfig) -> re.Pattern[str]:
+        """Tensors that a file may hold beside those of this model: of other heads, of other settings, no weights."""
+        templates = [*self.ignored, *(name for a in self.architectures.values() for name in a.tensors)]
+        templates += [copy for copy, _ in self.copies] + [
+            n for n, rule in self.tensors.items() if not rule.holds(config)
+        ]
+        templates += [template.removeprefix(f"{self.prefix}.") for template in templates]  # as a bare model is written
+        return re.compile("|".join(pattern_of(template).pattern for template in templates) or "$")
 
     def check(self, config: ModelConfig, names: Collection[str]) -> None:
         """Refuse a configuration that this layout cannot express: what it reads back must be what was written."""
@@ -231,5 +232,6 @@ def _layout(name: str, table: Mapping[str, Any]) -> Layout:
         supported=table["supported"],
         tensors=rules(table["tensors"]),
         ignored=[template.replace("@", prefix) for template in table.get("ignored", [])],
+        copies=[(copy, original.replace("@", prefix)) for copy, original in table.get("copies", [])],
         architectures=architectures,
     )

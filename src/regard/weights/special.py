@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.config import require
 from regard.errors import UserError, pick
 from regard.layers.position import sinusoids
 
@@ -19,8 +20,10 @@ class Special:
     "From config.json and the names of the tensors to settings of ours."
     write: Callable[[Any], dict[str, Any]] = lambda config: {}
     "From our configuration to keys of config.json."
-    constants: Callable[[Any], dict[str, Tensor]] = lambda config: {}
-    "Tensors that follow from the configuration and are written because transformers expects them."
+    constants: Callable[[Any, Mapping[str, Tensor]], dict[str, Tensor]] = lambda config, theirs: {}
+    "Tensors that follow from the configuration, or from the others, and are written because transformers expects them."
+    implied: Callable[[Any], dict[str, Tensor]] = lambda config: {}
+    "Tensors that follow from the configuration: a file that holds others is another model."
 
 
 _ACTIVATIONS = {
@@ -50,7 +53,7 @@ def _read_classifier_dropout(theirs: Theirs, _names: Collection[str]) -> dict[st
 def _bert(unused_bias: str = "") -> Special:
     """Untied, transformers has two output biases, of which it uses the one inside the output layer."""
 
-    def constants(config: Any) -> dict[str, Tensor]:
+    def constants(config: Any, _theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         unused = bool(unused_bias) and not config.tie and "masked_lm" in config.heads
         return {unused_bias: torch.zeros(config.vocab_size)} if unused else {}
 
@@ -77,6 +80,8 @@ def _read_rope(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
     if not isinstance(rope, dict):
         raise UserError("config.json: the rotary parameters are not a table")
     theta = rope.get("rope_theta", theirs.get("rope_theta", 10_000.0))
+    for key, value in {"rope_scaling": rope, "rope_theta": theta}.items():
+        require(theirs.get(key) in (None, value), f"config.json: {key} contradicts rope_parameters", "keep one of them")
     kind = rope.get("rope_type") or rope.get("type") or "default"
     scaling = {"kind": kind} | {ours: rope[key] for key, ours in _ROPE.items() if key in rope}
     return {"rope_theta": theta, "rope_scaling": None if kind == "default" else scaling}
@@ -122,12 +127,17 @@ def _write_t5(config: Any) -> dict[str, Any]:
 
 def _read_bart(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
     sides = bool(theirs.get("share_encoder_decoder_embeddings", True))
+    # Untied, transformers 5 shares nothing; a file of earlier ones holds only the table that both sides shared.
     output = bool(theirs.get("tie_word_embeddings", True))
-    return {"tie": ("all" if output else "sides") if sides else "target" if output else "none"}
+    return {"tie": ("all" if sides else "target") if output else "none"}
 
 
 def _write_bart(config: Any) -> dict[str, Any]:
     return {"tie_word_embeddings": config.tie in ("all", "target"), "is_encoder_decoder": True}
+
+
+def _unused_table(config: Any, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {"model.shared.weight": theirs["model.encoder.embed_tokens.weight"].clone()} if config.tie == "none" else {}
 
 
 def _read_marian(theirs: Theirs, names: Collection[str]) -> dict[str, Any]:
@@ -135,7 +145,7 @@ def _read_marian(theirs: Theirs, names: Collection[str]) -> dict[str, Any]:
 
 
 def _write_marian(config: Any) -> dict[str, Any]:
-    shared = config.tie in ("all", "sides")
+    shared = config.tie == "all"
     return _write_bart(config) | {"share_encoder_decoder_embeddings": shared, "decoder_vocab_size": config.out_size}
 
 
@@ -143,7 +153,7 @@ _PEGASUS = {"normalize_before": True, "normalize_embedding": False, "forced_eos_
 "What CTranslate2 asks the file for, and no end that transformers would force where ours has another number."
 
 
-def _pegasus_positions(config: Any) -> dict[str, Tensor]:
+def _positions(config: Any) -> dict[str, Tensor]:
     table = sinusoids(config.max_len, config.d_model, interleaved=False)
     return {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
 
@@ -157,7 +167,12 @@ SPECIAL: dict[str, Special] = {
     "llama": Special(_read_llama, lambda config: _write_rope(config) | {"attention_bias": config.qkv_bias}),
     "qwen2": Special(_read_rope, _write_rope),
     "t5": Special(_read_t5, _write_t5),
-    "bart": Special(_read_bart, _write_bart),
-    "marian": Special(_read_marian, _write_marian),
-    "pegasus": Special(_read_bart, lambda config: _write_bart(config) | _PEGASUS, _pegasus_positions),
+    "bart": Special(_read_bart, _write_bart, _unused_table),
+    "marian": Special(_read_marian, _write_marian, implied=_positions),
+    "pegasus": Special(
+        _read_bart,
+        lambda config: _write_bart(config) | _PEGASUS,
+        lambda config, theirs: _unused_table(config, theirs) | _positions(config),
+        _positions,
+    ),
 }

@@ -1,6 +1,6 @@
 """Open and save models. A saved model is a Hugging Face directory: config.json and model.safetensors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from regard.config import require
 from regard.errors import UserError, pick
 from regard.files import read_json_object, write_json
 from regard.models.base import Model
-from regard.weights.fit import assign, check, described_by
+from regard.weights.fit import assign, check, check_copies, described_by
 from regard.weights.keymap import KeyMap, Source
 from regard.weights.layout import Layout, read_layouts
 from regard.weights.permute import halves_first
@@ -67,9 +67,12 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
         model = layout.family.build(layout.with_known_tokens(layout.read(theirs, entries.keys())))
     keys = layout.keymap(model.config)
     sources = keys.sources(model.state_dict(), bare=keys.is_bare(entries))
-    entries = _resolve_old_names(entries, sources)
-    check(directory, model, sources, entries, layout.knows)
+    entries = _resolve_old_names(entries, sources, layout.copies)
+    check(directory, model, sources, entries, layout.spare(model.config))
     if not empty:
+        wanted = {source.theirs for source in sources}
+        tied = {copy: original for copy, original in layout.copies if copy not in wanted and original in wanted}
+        check_copies(directory, {**tied, **layout.special.implied(model.config)}, entries)
         assign(model, sources, reader(entries, dtype), dtype)
     return model
 
@@ -90,16 +93,18 @@ def read_layout(directory: Path) -> tuple[dict[str, Any], Layout]:
     return theirs, LAYOUTS[name]
 
 
-def _resolve_old_names(entries: dict[str, Entry], sources: list[Source]) -> dict[str, Entry]:
-    """Files converted from TensorFlow call the two parameters of a norm gamma and beta."""
-    old = {".weight": ".gamma", ".bias": ".beta"}
-    renamed = dict(entries)
-    for source in sources:
-        stem, dot, kind = source.theirs.rpartition(".")
-        alias = stem + old.get(dot + kind, "")
-        if source.theirs not in entries and alias in entries:
-            renamed[source.theirs] = renamed.pop(alias)
-    return renamed
+def _resolve_old_names(
+    entries: dict[str, Entry], sources: list[Source], copies: Iterable[tuple[str, str]]
+) -> dict[str, Entry]:
+    """Files converted from TensorFlow call the two parameters of a norm gamma and beta; others keep only a copy."""
+    old, wanted = {".weight": ".gamma", ".bias": ".beta"}, {source.theirs for source in sources}
+    taken: set[tuple[str, str]] = set()
+    for name in wanted - entries.keys():
+        stem, dot, kind = name.rpartition(".")
+        others = [stem + old.get(dot + kind, ""), *(b if a == name else a for a, b in copies if name in (a, b))]
+        taken |= {(name, other) for other in others if other in entries and other not in wanted}
+    rest = {name: entry for name, entry in entries.items() if name not in {other for _, other in taken}}
+    return rest | {name: entries[other] for name, other in taken}
 
 
 def save_model(model: Model, directory: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
@@ -110,7 +115,8 @@ def save_model(model: Model, directory: str | Path, *, shard_bytes: int = SHARD_
         tensors = halves_first(tensors, config.d_model)
         config = replace(config, position="sinusoidal_halves")
     layout = pick(config.layout, LAYOUTS, "layout")
-    theirs = export(layout.keymap(config), tensors, bare=layout.is_bare(config)) | layout.special.constants(config)
+    theirs = export(layout.keymap(config), tensors, bare=layout.is_bare(config))
+    theirs |= layout.special.constants(config, theirs)
     layout.check(config, theirs.keys())
     write_tensors(directory, theirs, shard_bytes)
     dtype = str(next(iter(theirs.values())).dtype).removeprefix("torch.")

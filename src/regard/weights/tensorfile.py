@@ -118,12 +118,16 @@ def reader(entries: Mapping[str, Entry], dtype: torch.dtype | None) -> Callable[
             if entry.file not in opened:
                 opened[entry.file] = safe_open(entry.file, "pt")
             return opened[entry.file].get_tensor(entry.name)
-        # It is about to be copied: the pages of a mapping of its own are given back with the mapping.
-        with safe_open(entry.file, "pt") as file:
-            tensor: Tensor = file.get_tensor(entry.name)
+        tensor = read_one(entry)  # it is about to be copied
         return tensor if tensor.dim() > 1 else tensor.clone()
 
     return read
+
+
+def read_one(entry: Entry) -> Tensor:
+    """With a mapping of its own, whose pages are given back when the tensor is."""
+    with safe_open(entry.file, "pt") as file:
+        return file.get_tensor(entry.name)
 
 
 def write_tensors(directory: Path, tensors: Mapping[str, Tensor], shard_bytes: int) -> None:
