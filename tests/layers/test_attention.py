@@ -46,7 +46,7 @@ def test_self_attention_equals_torchs(bias: bool, causal: bool, padded: bool) ->
     out = theirs(
         x, x, x, attn_mask=closed, key_padding_mask=None if valid is None else ~valid, average_attn_weights=False
     )
-    assert_close(ours(x, ours.keys_values(x), mask), out[0], **CLOSE)
+    assert_close(ours(*ours.project(x), mask), out[0], **CLOSE)
     _, weights = readable(ours.queries(x), *ours.keys_values(x), mask, scale=ours.scale)
     assert_close(weights, out[1], **CLOSE)
 
@@ -57,14 +57,14 @@ def test_cross_attention_equals_torchs(padded: bool) -> None:
     x, memory = torch.randn(2, 5, 24), torch.randn(2, 9, 24)
     valid = torch.arange(9) >= torch.tensor([[0], [6]]) if padded else None
     out, _ = theirs(x, memory, memory, key_padding_mask=None if valid is None else ~valid)
-    assert_close(ours(x, ours.keys_values(memory), Mask(valid=valid)), out, **CLOSE)
+    assert_close(ours(ours.queries(x), *ours.keys_values(memory), Mask(valid=valid)), out, **CLOSE)
 
 
 def test_gradients_equal_torchs() -> None:
     ours, theirs = make_pair()
     x, target = torch.randn(2, 6, 24), torch.randn(2, 6, 24)
     closed = ~torch.ones(6, 6).tril().bool()
-    (ours(x, ours.keys_values(x), Mask(causal=True)) * target).sum().backward()
+    (ours(*ours.project(x), Mask(causal=True)) * target).sum().backward()
     (theirs(x, x, x, attn_mask=closed)[0] * target).sum().backward()
     assert_close(torch.cat([p.weight.grad for p in (ours.q, ours.k, ours.v)]), theirs.in_proj_weight.grad, **CLOSE)
     assert_close(ours.o.weight.grad, theirs.out_proj.weight.grad, **CLOSE)
@@ -159,7 +159,7 @@ def test_grouped_heads_are_full_heads_whose_keys_repeat(n_kv_heads: int) -> None
             many.bias.copy_(few.bias.view(n_kv_heads, 4).repeat_interleave(repeat, 0).view(24))
     x = torch.randn(2, 5, 24)
     mask = Mask(causal=True)
-    assert_close(grouped(x, grouped.keys_values(x), mask), full(x, full.keys_values(x), mask), **CLOSE)
+    assert_close(grouped(*grouped.project(x), mask), full(*full.project(x), mask), **CLOSE)
 
 
 def test_repeated_heads_stand_beside_each_other() -> None:
@@ -225,12 +225,12 @@ def test_unscaled_attention_is_scaled_attention_with_larger_queries() -> None:
     unscaled.load_state_dict(scaled.state_dict())
     assert (scaled.scale, unscaled.scale) == (8**-0.5, 1.0)
     x = torch.randn(2, 5, 16)
-    before = unscaled(x, unscaled.keys_values(x), Mask())
-    assert (before - scaled(x, scaled.keys_values(x), Mask())).abs().max() > 1e-3
+    before = unscaled(*unscaled.project(x), Mask())
+    assert (before - scaled(*scaled.project(x), Mask())).abs().max() > 1e-3
     with torch.no_grad():
         unscaled.q.weight.mul_(8**-0.5)
         unscaled.q.bias.mul_(8**-0.5)
-    assert_close(unscaled(x, unscaled.keys_values(x), Mask()), scaled(x, scaled.keys_values(x), Mask()), **CLOSE)
+    assert_close(unscaled(*unscaled.project(x), Mask()), scaled(*scaled.project(x), Mask()), **CLOSE)
 
 
 def test_three_words_as_in_the_lecture_score_over_eight_softmax_times_value_sum() -> None:
@@ -256,7 +256,7 @@ def test_with_rotary_positions_only_distances_count(shift: int) -> None:
 
     def run(places: Tensor) -> Tensor:
         rotation = rotary(places[None], x.dtype)
-        return attn(x, attn.keys_values(x, rotation), Mask(), rotation=rotation)
+        return attn(*attn.project(x, rotation), Mask())
 
     here = run(torch.arange(6))
     assert_close(run(torch.arange(6) + shift), here, **CLOSE)
@@ -267,9 +267,9 @@ def test_attention_dropout_acts_in_training_only() -> None:
     torch.manual_seed(0)
     attn = MultiHeadAttention(16, 2, dropout=0.5)
     x = torch.randn(1, 6, 16)
-    still = attn.eval()(x, attn.keys_values(x), Mask())
-    assert torch.equal(attn(x, attn.keys_values(x), Mask()), still)
-    assert not torch.allclose(attn.train()(x, attn.keys_values(x), Mask()), still)
+    still = attn.eval()(*attn.project(x), Mask())
+    assert torch.equal(attn(*attn.project(x), Mask()), still)
+    assert not torch.allclose(attn.train()(*attn.project(x), Mask()), still)
 
 
 def test_garbage_of_any_size_in_closed_places_changes_nothing() -> None:
@@ -279,5 +279,5 @@ def test_garbage_of_any_size_in_closed_places_changes_nothing() -> None:
     valid = torch.tensor([[True, True, True, False, False, False], [False, False, True, True, True, True]])
     noisy = torch.where(valid[..., None], x, torch.randn_like(x) * 50)
     for mask in (Mask(valid=valid), Mask(valid=valid, causal=True), Mask(valid=valid, window=2)):
-        ours, theirs = (attn(y, attn.keys_values(y), mask)[valid] for y in (x, noisy))
+        ours, theirs = (attn(attn.queries(y), *attn.keys_values(y), mask)[valid] for y in (x, noisy))
         assert_close(ours, theirs, rtol=0.0, atol=1e-6)
