@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 import torch
 
 from regard.errors import UserError
+from regard.layers.block import Block
+from regard.models.base import Model
 from regard.models.bert import Bert
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentTranslator
@@ -45,6 +47,14 @@ def load(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
     )
+
+
+def ready(model: Model) -> Model:
+    """The same model for reading and writing only: fewer and larger products. It can no longer be trained or saved."""
+    for module in model.modules():
+        if isinstance(module, Block):
+            module.fuse()
+    return model
 
 
 T = TypeVar("T")
