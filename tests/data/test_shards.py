@@ -34,7 +34,7 @@ def test_every_row_is_what_the_tokenizer_says(write: Writer, tokenizer: Tokenize
     assert shards.lengths.tolist() == [[len(ids_of(side)) for side in row] for row in rows]
     assert isinstance(shards.lengths, np.memmap)
     assert shards.lengths.dtype == np.int32
-    assert heard == [1_000, 2_000, 2_500]
+    assert heard == [0, 1_000, 2_000, 2_500]
     with pytest.raises(IndexError):
         shards.row(2_500)
 

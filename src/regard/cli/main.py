@@ -9,6 +9,7 @@ import gc
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -190,6 +191,12 @@ def _usage(error: click.UsageError) -> str:
         message = f"no such option '{error.option_name}'"
         near = error.possibilities or []
         hint = f"did you mean {' or '.join(near)}?" if near else hint
+    elif (
+        isinstance(error, click.BadParameter) and error.param is not None and isinstance(error.param.type, click.Choice)
+    ):
+        wrong = re.search("'([^']*)' is not one of", message)
+        close = difflib.get_close_matches(wrong[1], map(str, error.param.type.choices), n=1) if wrong else []
+        hint = f"did you mean '{close[0]}'?" if close else hint
     return f"{message[:1].lower()}{message[1:].rstrip('.')}\n  {hint}"
 
 

@@ -121,7 +121,8 @@ def prepare(
 ) -> Shards:
     """Tokenise the first columns, one for each tokenizer, with the special tokens each puts around a text.
 
-    A column of more than `max_len` ids is `too_long`. `progress` hears how many rows have been read.
+    A column of more than `max_len` ids is `too_long`. `progress` hears how many rows have been read, 0 first,
+    and nothing where all was done before.
     """
     require(max_len >= 1, f"max_len is {max_len}", "expected at least 1")
     rules = {"version": VERSION, "columns": columns and list(columns), "max_len": max_len, "too_long": too_long}
@@ -134,6 +135,8 @@ def prepare(
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
         temporary.mkdir()
+        if progress is not None:
+            progress(0)
         stats = writer.write(temporary, read_rows(source, columns=columns), progress)
         sizes = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
         write_json(temporary / "meta.json", asdict(Meta(VERSION, fingerprint, writer.dtype, sizes, stats)))

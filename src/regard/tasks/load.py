@@ -10,7 +10,7 @@ from regard.models.bert import Bert
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
-from regard.pretrained.bundled import TRANSLATOR, by_name
+from regard.pretrained.bundled import USUAL, by_name
 from regard.tasks.embedder import Embedder, read_pooling
 from regard.tasks.generator import Generator
 from regard.tasks.translator import Translator
@@ -48,8 +48,6 @@ def load(
 
 
 T = TypeVar("T")
-USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm"}
-"What serves a task where no model is given."
 VERBS = {"Translator": "translate", "Generator": "generate", "Embedder": "embed"}
 
 
