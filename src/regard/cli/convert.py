@@ -223,7 +223,7 @@ def unpickle(source: Path, folder: Path) -> Path:
         raise UserError(f"there is no config.json beside {source}", "it says how the model is built")
     copy_file(config, folder / "config.json")
     # -P: a file called torch.py in the current directory is not torch.
-    command = [sys.executable, "-P", "-m", "regard.cli.unpickle", str(folder), *(str(f.absolute()) for f in files)]
+    command = [sys.executable, "-P", "-m", "regard.unpickle", str(folder), *(str(f.absolute()) for f in files)]
     seconds = SECONDS + sum(file.stat().st_size for file in files) // BYTES_A_SECOND
     try:
         child = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds)
