@@ -135,6 +135,9 @@ def run(args: Sequence[str] | None = None) -> int:
     _soften(sys.stdout)
     code = 0
     try:
+        if sys.stdout is None:  # `>&-` closes it
+            hint = "send it to a file, a pipe or /dev/null"
+            raise UserError("there is nowhere to write the result: standard output is closed", hint, exit_code=FAILURE)
         # Not `cli.main`: click would answer a broken pipe and Ctrl-C in its own way.
         arguments = list(sys.argv[1:] if args is None else args)
         with cli.make_context("regard", arguments or ["--help"], obj=settings) as ctx:
@@ -217,10 +220,9 @@ def _soften(stream: object) -> None:
 
 def _settle(code: int) -> int:
     """Hand over what is still buffered: only now may a pipe prove closed or a disk full."""
-    if sys.stdout is None:  # `>&-` closes it
-        return code
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError as error:
         discard(sys.stdout)
         return code or _report(error)
