@@ -11,8 +11,9 @@ from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
 from regard.pretrained.bundled import USUAL, by_name
-from regard.tasks.embedder import Embedder, read_pooling
+from regard.tasks.embedder import Embedder
 from regard.tasks.generator import Generator
+from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.translator import Translator
 from regard.text.gguf_vocabulary import from_metadata
 from regard.text.load import load_pair
@@ -40,7 +41,7 @@ def load(
     if isinstance(model, Gpt) and model.unembed is not None:
         return Generator(model, tokenizer)
     if isinstance(model, Bert):
-        return Embedder(model, tokenizer, read_pooling(path))
+        return Embedder(model, tokenizer, read_sentence_settings(path))
     raise UserError(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
