@@ -12,6 +12,7 @@ from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
 from regard.pretrained.bundled import USUAL, by_name
 from regard.tasks.embedder import Embedder
+from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
 from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.translator import Translator
@@ -35,11 +36,15 @@ def load(
         read_layout(path)  # a folder without a model is told as that, not as one without a tokenizer
     tokenizer, target = tokenizers_of(path)
     model = load_model(path, dtype=dtype, device=device)
+    writing = AS_CONFIGURED
+    if path.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
+        writing = read_writing(path, model.config)
+        model.config = writing.config(model.config)
     if isinstance(model, Transformer | RecurrentTranslator):
-        return Translator(model, tokenizer, target)
+        return Translator(model, tokenizer, target, writing)
     tokenizer.check_fits(model.config.vocab_size)
     if isinstance(model, Gpt) and model.unembed is not None:
-        return Generator(model, tokenizer)
+        return Generator(model, tokenizer, writing)
     if isinstance(model, Bert):
         return Embedder(model, tokenizer, read_sentence_settings(path))
     raise UserError(

@@ -14,6 +14,7 @@ from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
+from regard.tasks.generation import AS_CONFIGURED, Writing
 from regard.tasks.translation import Inside, Translation, joined
 from regard.text.sentences import Segment, cut_long, segments
 from regard.text.tokenizer import Tokenizer
@@ -51,7 +52,13 @@ class _Part(NamedTuple):
 class Translator:
     """`translate("O livro está em cima da mesa.", beam=4)` gives a `Translation`."""
 
-    def __init__(self, model: Transformer | RecurrentTranslator, source: Tokenizer, target: Tokenizer) -> None:
+    def __init__(
+        self,
+        model: Transformer | RecurrentTranslator,
+        source: Tokenizer,
+        target: Tokenizer,
+        writing: Writing = AS_CONFIGURED,
+    ) -> None:
         out_size = model.config.filled().get("target_vocab_size", model.config.vocab_size)
         source.check_fits(model.config.vocab_size)
         target.check_fits(out_size)
@@ -62,7 +69,9 @@ class Translator:
         self.max_len: int = model.config.max_len
         # Padding and the start are no words, and neither are the rows that a model has to spare.
         silent = {model.config.pad_id, model.config.start_id, *range(target.vocab_size, out_size)} - {None}
-        self._silent = torch.tensor(sorted(silent - set(model.config.eos_ids)), device=model.device)
+        silent |= set(writing.silent_ids)
+        self._first = () if writing.first_id is None else (writing.first_id,)
+        self._silent = torch.tensor(sorted(silent - {*model.config.eos_ids, *self._first}), device=model.device)
 
     def __call__(
         self,
@@ -176,7 +185,7 @@ class Translator:
         limits = [self._limit(len(row), search) for row in rows]
         state = self.model.new_state(self.model.encode(src, valid), valid, max(limits))
         start = torch.full((len(rows),), self.model.config.start_id, device=src.device)
-        ends, prefix = self.model.config.eos_ids, [search.prefix] * len(rows)
+        ends, prefix = self.model.config.eos_ids, [search.prefix or self._first] * len(rows)
         return beam_search(self._step, state, start, search.beam, limit=limits, end_ids=ends, prefix=prefix)
 
     def _limit(self, length: int, search: Search) -> int:
