@@ -99,7 +99,8 @@ def _tokenizer(
             return
         _tell(listeners, "stage", text=f"learning a vocabulary of {config.text.vocab_size:,} tokens")
         texts = (text for row in sources.rows("train") for text in row[:2])
-        learnt = train_tokenizer(texts, config.text, purpose="translation")
+        tell = partial(_tell, listeners, "stage")
+        learnt = train_tokenizer(texts, config.text, purpose="translation", tell=lambda text: tell(text=text))
         if learnt.vocab_size < config.text.vocab_size:
             _tell(listeners, "stage", text=f"the text gave no more than {learnt.vocab_size:,} tokens")
         learnt.save(place)
