@@ -54,6 +54,17 @@ def test_further_columns_are_left_alone(write: Writer, tokenizer: Tokenizer, tmp
     assert lists(shards) == [[[4, END]]]
 
 
+def test_where_every_row_is_too_long_the_shortest_length_is_named(
+    write: Writer, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows = write("a.tsv", "w1 w2 w3\tw1 w2 w3 w4\nw1 w2\tw1 w2 w3\n\t\n")
+    with refused("3 rows, 1 empty, 2 too long", "data.max_len is 3", "the shortest row has 4 tokens"):
+        prepare(rows, [tokenizer, tokenizer], tmp_path / "out", max_len=3)
+    prepare(rows, [tokenizer, tokenizer], tmp_path / "out", max_len=4)
+    with refused("is it the right file?"):
+        prepare(write("b.tsv", "\t\n"), [tokenizer, tokenizer], tmp_path / "empty", max_len=3)
+
+
 def test_too_few_columns_are_refused(write: Writer, tokenizer: Tokenizer, tmp_path: Path) -> None:
     with refused("a.txt", "1 columns", "expected 2"):
         prepare(write("a.txt", "w1\n"), [tokenizer, tokenizer], tmp_path / "out", max_len=9)

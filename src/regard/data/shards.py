@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -209,6 +210,8 @@ class _Writer:
         wide = any(tokenizer.vocab_size > 1 << 16 for tokenizer in tokenizers)
         self.dtype: Literal["uint16", "uint32"] = "uint32" if wide else "uint16"
         self.n_rows = self.n_kept = self.n_empty = self.n_too_long = 0
+        self.shortest = sys.maxsize
+        "Tokens of the shortest row that was too long, on its longer side."
         self.n_tokens = np.zeros(len(tokenizers), dtype=np.int64)
 
     def write(self, folder: Path, rows: Iterator[Row], progress: Callable[[int], None] | None) -> Stats:
@@ -222,7 +225,11 @@ class _Writer:
                 file.flush()
                 os.fsync(file.fileno())
         lost = f"{self.n_rows:,} rows, {self.n_empty:,} empty, {self.n_too_long:,} too long"
-        require(self.n_kept > 0, f"{self.name} has no row to learn from: {lost}", "is it the right file?")
+        hint = "is it the right file?"
+        if self.n_too_long:
+            found = f"data.max_len is {self.max_len:,}, and the shortest row has {self.shortest:,} tokens"
+            hint = f"{found}: raise data.max_len"
+        require(self.n_kept > 0, f"{self.name} has no row to learn from: {lost}", hint)
         return Stats(self.n_rows, self.n_kept, self.n_empty, self.n_too_long, tuple(self.n_tokens.tolist()))
 
     def _write(self, batch: list[Row], files: Sequence[IO[bytes]]) -> None:
@@ -252,6 +259,7 @@ class _Writer:
                 yield ids
             else:
                 self.n_too_long += 1
+                self.shortest = min(self.shortest, max(map(len, ids)))
                 if self.too_long == "error":
                     what = f"{max(map(len, ids)):,} tokens, more than {self.max_len:,}"
                     raise UserError(f"row {number} of {self.name} has {what}", 'raise max_len, or "drop" or "cut" them')

@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.data.catalogue import read_catalogue
 from regard.data.corpus import read_rows
 from regard.errors import UserError
-from regard.files import expanded
+from regard.files import expanded, what_is_at
 from regard.training.config import RunConfig
 
 
@@ -27,6 +27,10 @@ class Sources:
     def paths(self, which: str) -> list[Path]:
         paths = [expanded(name) for name in self.names(which)]
         missing = [path for path in paths if not path.is_file()]
+        other = [path for path in missing if path.exists()]
+        if other:
+            hint = f"give the files with the sentences, not what holds or makes them; the key is data.{which}"
+            raise UserError(f"data.{which}: {other[0]} is {what_is_at(other[0])}, not a file", hint)
         if missing:
             raise UserError(f"there is no file {', '.join(map(str, missing))}", _mend(which, paths, missing[0]))
         return paths
