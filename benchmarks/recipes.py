@@ -17,7 +17,7 @@ from regard.data.corpus import read_rows
 from regard.evaluation.translation import bleu, chrf
 from regard.tasks.load import load_task
 from regard.tasks.translator import Translator
-from regard.training.run import LOG_FILE, RUN_FILE, read_run
+from regard.training.folder import LOG_FILE, RUN_FILE, read_run
 
 
 def last_of(folder: Path, kind: str) -> dict[str, Any]:

@@ -165,15 +165,17 @@ def main() -> None:
             total = middle["ours"] / middle["theirs"]
             rows.append([label, f"{total:.2f}x", f"{ratios[0]:.2f} to {ratios[2]:.2f}"])
             results.append({"batches": label, "ratio": total, "tokens_per_second": middle, "rates": rates})
+        padding = Steps(trainer.train.lengths, budget=BUDGET, seed=1).padding(0)
         size, precision = trainer.model.n_parameters, "bf16" if trainer.autocast else "fp32"
     data = {"machine": machine(("transformers", "accelerate")), "steps": options.steps, "precision": precision}
     report(
         "training",
         ["batches", "ours against transformers' Trainer", "middle half of the steps"],
         rows,
-        {**data, "parameters": size, "budget": BUDGET, "results": results},
+        {**data, "parameters": size, "budget": BUDGET, "padding": padding, "results": results},
         "Target tokens a second, above 1 ours is faster; medians over the steps, which take turns. "
-        f"{size / 1e6:.1f} M parameters, {precision}, {BUDGET:,} tokens a step counting both sides.",
+        f"{size / 1e6:.1f} M parameters, {precision}, {BUDGET:,} tokens a step counting both sides, of which "
+        f"{padding:.1%} are padding in an epoch of ours.",
     )
 
 

@@ -128,7 +128,7 @@ GOOD = {
     "models/registry.py": "def add(): ...",
     "weights/gguf.py": "import gguf",
     "weights/store.py": "def f():\n    import gguf\n    from regard.weights.gguf import load_gguf",
-    "cli/unpickle.py": "import torch\ntorch.load('x', weights_only=True)",
+    "unpickle.py": "import torch\ntorch.load('x', weights_only=True)",
     "training/a.py": "import torch.distributed.checkpoint as dcp\ndcp.load('x')",
     "cli/main.py": "import importlib\ndef f():\n    import torch\n    importlib.import_module('x')",
 }

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from regard.errors import UserError
+from regard.errors import USAGE, UserError
 
 C = TypeVar("C")
 
@@ -131,7 +131,8 @@ def set_values(data: Mapping[str, Any], assignments: Iterable[str]) -> dict[str,
     for assignment in assignments:
         dotted, equals, text = assignment.partition("=")
         if not equals or not all(dotted.strip().split(".")):
-            raise UserError(f"--set {assignment!r} is not an assignment", "write --set section.key=value")
+            hint = "write --set section.key=value"
+            raise UserError(f"--set {assignment!r} is not an assignment", hint, exit_code=USAGE)
         *parents, last = dotted.strip().split(".")
         table = result
         for parent in parents:

@@ -32,6 +32,14 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return data
 
 
+def what_is_at(path: Path) -> str:
+    """What stands there instead of a file that can be read to its end, or nothing."""
+    if path.is_dir():
+        return "a folder"
+    kinds = {"a device": (path.is_char_device, path.is_block_device), "a pipe": (path.is_fifo, path.is_socket)}
+    return next((name for name, tests in kinds.items() if any(test() for test in tests)), "nothing")
+
+
 def read_text(path: Path, limit: int) -> str:
     """UTF-8 text, with or without the byte order mark that Windows editors put first."""
     try:

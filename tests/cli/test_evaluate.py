@@ -1,6 +1,7 @@
 """`regard evaluate` as it is used: pairs in, sacrebleu's scores out."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -50,13 +51,14 @@ def test_json_holds_sacrebleus_scores_of_the_beams_translations(
     assert "4 sentences translated" in shown.err
 
 
-def test_without_json_a_score_is_a_line_with_its_signature(model: str, files: list[str], capsys: Captured) -> None:
-    assert run(["evaluate", "--model", model, *files, "--beam", "1", "--bootstrap", "0", "--limit", "2"]) == 0
+def test_without_json_a_score_is_a_line_and_its_signature_one(model: str, files: list[str], capsys: Captured) -> None:
+    assert run(["evaluate", "--model", model, *files, "--beam", "1", "--bootstrap", "9", "--limit", "2"]) == 0
     shown = capsys.readouterr()
-    first, second = shown.out.splitlines()
-    assert first.startswith("BLEU ")
-    assert "tok:13a" in first
+    first, signature, second, _ = shown.out.splitlines()
+    assert re.fullmatch(r"BLEU \d+\.\d\d \[-?\d+\.\d\d, -?\d+\.\d\d\]", first)
+    assert "tok:13a" in signature
     assert second.startswith("chrF ")
+    assert max(map(len, shown.out.splitlines())) <= 80
     assert "2 sentences translated" in shown.err
 
 

@@ -123,7 +123,8 @@ def test_the_files_arrive_and_the_folder_is_printed(server: Server, capsys: pyte
         assert part in said.err
     assert "soup.txt: 200 kB, sha256 as it should be" in said.err
     digest = hashlib.sha256(BREAD).hexdigest()
-    assert f"bread.txt: 5 bytes, no checksum is known for this file; sha256 {digest}" in said.err
+    assert "no checksum is known for 1 of them; each has at most 300 kB" in said.err
+    assert f"bread.txt: 5 bytes, no checksum is known\n  sha256 {digest}" in said.err
 
 
 def test_the_files_go_where_they_are_told_to(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,6 +231,7 @@ def test_without_network_the_host_is_named(kitchen: Path, capsys: pytest.Capture
     shown = capsys.readouterr().err
     assert f"error: cannot reach 127.0.0.1:{port}: " in shown
     assert "is there a network?" in shown
+    assert shown.endswith(f"\n  or put these into {HERE} by hand: soup.txt, bread.txt\n")
     assert left(kitchen) == []
 
 

@@ -1,11 +1,23 @@
 """`regard list` shows what exists, as a table and as JSON."""
 
 import json
+import re
 
 import pytest
 
+from regard.cli.listing import find
 from regard.cli.main import run
 from regard.data.catalogue import read_catalogue
+from regard.models.registry import FAMILIES
+from regard.pretrained.bundled import BUNDLED
+
+ORDER = {"data": list(read_catalogue().data), "models": [*BUNDLED, *read_catalogue().models]}
+
+
+def test_names_that_are_listed_without_torch_are_those_of_the_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == list(FAMILIES)
+    assert find("presets") == {preset: name for name, family in FAMILIES.items() for preset in family.presets}
 
 
 def test_data_and_models_are_shown_with_size_and_licence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,7 +27,8 @@ def test_data_and_models_are_shown_with_size_and_licence(capsys: pytest.CaptureF
         ("models", "gpt2", ["550 MB", "MIT"]),
     ):
         assert run(["list", kind]) == 0
-        row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{name} "))
+        row = " ".join(re.split(r"\n(?=\S)", capsys.readouterr().out)[ORDER[kind].index(name)].split())
+        assert row.startswith(f"{name} ")
         assert [part for part in parts if part not in row] == []
 
 
@@ -58,7 +71,7 @@ def test_no_line_is_wider_than_the_terminal(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    for kind in ("families", "recipes"):
+    for kind in ("families", "recipes", "data", "models"):
         assert run(["list", kind]) == 0
         out, err = capsys.readouterr()
         assert max(map(len, out.splitlines())) <= columns

@@ -1,5 +1,6 @@
 """What is told on stderr steers no terminal, and stops no work where it cannot be told."""
 
+import io
 import os
 import subprocess
 import sys
@@ -34,6 +35,26 @@ def test_neither_a_message_nor_a_line_of_progress_steers_the_terminal(capsys: py
     Line().say("\x1b[2J")
     Line().show("\x1b[2J")
     assert capsys.readouterr().err == "\\x1b[2J\n" * 3
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_a_wide_line_goes_on_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "30")
+    tell("error: a message of many words, more than fit\n  a hint of many words, more than fit\nshort")
+    rows = terminal.getvalue().splitlines()
+    assert max(map(len, rows)) <= 30
+    assert [row[:3] for row in rows] == ["err", "  w", "  a", "  t", "sho"]
+
+
+def test_elsewhere_a_line_stays_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("word " * 100)
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 class Full:

@@ -1,6 +1,7 @@
 """`regard train` and `regard resume` as they are used: starts that fail, Ctrl-C at any moment, changed settings."""
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from regard.cli.main import run
 from regard.runlog import read_log
 from regard.training import loop
 from regard.training import run as assembling
-from regard.training.run import read_run
+from regard.training.folder import Start, read_run
 
 Captured = pytest.CaptureFixture[str]
 
@@ -42,18 +43,20 @@ def steps_of(folder: Path) -> list[int]:
 def test_ctrl_c_before_the_first_step_claims_nothing_and_the_same_command_starts_again(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, work: str
 ) -> None:
-    command = ["train", "tiny.toml", "--out", "run"]
+    command = ["train", "tiny.toml", "--out", "a b/run", "--set", 'data.test=["valid.de", "valid.en"]']
+    before = sorted(home.rglob("*"))
     with monkeypatch.context() as patch:
         ctrl_c_in(patch, assembling, work)
         assert run(command) == 130
     said = capsys.readouterr().err
-    assert "nothing was saved yet\n  start again with the same command: regard train ... --out run" in said
+    again = """regard train tiny.toml --out 'a b/run' --set 'data.test=["valid.de", "valid.en"]'"""
+    assert f"stopped before the first step; nothing was saved\n  start again with: {again}\n" in said
+    assert "error:" not in said
     assert "saved. Go on" not in said
-    assert not (home / "run" / "checkpoints").exists()
-    assert not (home / "run" / "lock").exists()
+    assert sorted(home.rglob("*")) == before
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert run(command) == 0
-    assert capsys.readouterr().out == "run/model\n"
+    assert capsys.readouterr().out == "a b/run/model\n"
 
 
 def test_ctrl_c_while_training_saves_and_a_later_one_before_the_next_step_leaves_that_alone(
@@ -77,13 +80,14 @@ def test_a_stop_that_comes_before_the_first_step_is_taken_saves_nothing(
 ) -> None:
     ctrl_c_in(monkeypatch, loop, "Steps")
     assert run(["train", "tiny.toml", "--out", "run"]) == 130
-    assert "nothing was saved yet" in capsys.readouterr().err
+    assert "stopped before the first step; nothing was saved" in capsys.readouterr().err
+    assert not (home / "run").exists()
 
 
 # ---- starts that fail
 
 
-def test_a_failed_start_leaves_a_folder_in_which_the_same_command_starts(home: Path, capsys: Captured) -> None:
+def test_a_failed_start_leaves_nothing_and_the_same_command_starts(home: Path, capsys: Captured) -> None:
     command = ["train", "tiny.toml", "--out", "run"]
     source = home / "train.de"
     source.rename(home / "elsewhere")
@@ -92,14 +96,30 @@ def test_a_failed_start_leaves_a_folder_in_which_the_same_command_starts(home: P
     source.write_bytes((home / "elsewhere").read_bytes() + b"eine Zeile zu viel\n")
     assert run(command) == 3
     assert "the files differ in lines" in capsys.readouterr().err
+    assert not (home / "run").exists()
     source.write_bytes((home / "elsewhere").read_bytes())
     assert run(command) == 0
     assert run(command) == 2
     assert "run holds a run already\n  go on with `regard resume run`" in capsys.readouterr().err
 
 
-def test_what_a_failed_start_has_learnt_is_learnt_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_in_the_folder_before_a_failed_start_is_there_after_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "run").mkdir()
+    for name in ("letter.txt", "log.jsonl"):
+        (home / "run" / name).write_text("mine\n")
     with monkeypatch.context() as patch:
+        ctrl_c_in(patch, assembling, "prepare")
+        assert run(["train", "tiny.toml", "--out", "run"]) == 130
+    assert sorted(path.name for path in (home / "run").iterdir()) == ["letter.txt", "log.jsonl"]
+    assert (home / "run" / "log.jsonl").read_text().startswith("mine\n")
+
+
+def test_what_a_killed_start_has_learnt_is_learnt_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Start, "is_kept", True, raising=False)
+        patch.setattr(Start, "__init__", lambda self, folder: setattr(self, "folder", folder))
         ctrl_c_in(patch, assembling, "prepare")
         assert run(["train", "tiny.toml", "--out", "run", "--set", "text.vocab_size=300"]) == 130
     assert (home / "run" / "tokenizer" / "tokenizer.json").is_file()
@@ -132,6 +152,64 @@ def test_a_model_that_cannot_be_is_refused_before_anything_is_written(
     assert run(["train", "tiny.toml", "--out", "run", "--set", setting]) == 3
     assert message in capsys.readouterr().err
     assert not (home / "run").exists()
+
+
+def test_a_name_that_is_neither_a_file_nor_a_recipe_is_answered_with_a_near_one_of_both(
+    home: Path, capsys: Captured
+) -> None:
+    (home / "sub").mkdir()
+    (home / "sub" / "mine.toml").touch()
+    near = {"tiny.tml": "'tiny.toml'", "sub/mine": "'sub/mine.toml'", "multi30k-de": "'multi30k-de-en'"}
+    for name, offered in near.items():
+        assert run(["train", name, "--out", "run"]) == 3
+        said = capsys.readouterr().err
+        assert said == (f"error: there is neither a file nor a recipe called '{name}'\n  did you mean {offered}?\n")
+
+
+def test_a_recipe_without_its_data_names_what_fetches_it(home: Path, capsys: Captured) -> None:
+    assert run(["train", "multi30k-de-en", "--out", "run"]) == 3
+    said = capsys.readouterr().err
+    assert "fetch it with `regard get multi30k`,\n" in said
+    assert """--set 'data.train=["my.train.de.gz", "my.train.en.gz"]'""" in said
+    elsewhere = 'data.train=["far/data/multi30k_de_en/train.tsv"]'
+    assert run(["train", "multi30k-de-en", "--out", "run", "--set", elsewhere]) == 3
+    assert f"`regard get multi30k --to {home / 'far/data/multi30k_de_en'}`" in capsys.readouterr().err
+    assert run(["train", "tiny.toml", "--out", "run", "--set", 'data.valid=["x.tsv"]']) == 3
+    assert """check [data], or name other files: --set 'data.valid=["my.x.tsv"]'""" in capsys.readouterr().err
+
+
+# ---- the end
+
+
+def test_the_end_says_which_weights_won_on_what_and_what_to_type(home: Path, capsys: Captured) -> None:
+    test = ["--set", 'data.test=["valid.de", "valid.en"]', "--set", "valid.every=2"]
+    assert run(["train", "tiny.toml", "--out", "run", *test]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "run/model\n"
+    *_, first, _, _, _, _, chose, translate, evaluate = shown.err.splitlines()
+    assert re.fullmatch(
+        r"the model is the (average of the checkpoints of steps 4 and 6|checkpoint of step [246])", first
+    )
+    assert "validation set, which chose these weights" in chose
+    assert translate == 'try: regard translate --model run/model "…"'
+    assert evaluate == "     regard evaluate --model run/model --data valid.de --data valid.en"
+    assert max(map(len, shown.err.splitlines())) <= 80
+
+
+def test_resume_says_only_what_is_news(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    with monkeypatch.context() as patch:
+        ctrl_c_in(patch, loop, "step", call=2)
+        assert run(["train", "tiny.toml", "--out", "run"]) == 130
+    assert "median" in capsys.readouterr().err
+    assert run(["resume", "run"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("Transformer: 0.0 M parameters; going on from step 2 of 6\n")
+    assert "median" not in said
+    assert "tokenising" not in said
+    assert "try: regard translate --model run/model" in said
+    assert run(["resume", "run"]) == 0
+    said = capsys.readouterr().err
+    assert said == 'already finished: run/model\ntry: regard translate --model run/model "…"\n'
 
 
 # ---- going on

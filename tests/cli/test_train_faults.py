@@ -12,7 +12,7 @@ import pytest
 from regard.cli.main import run
 from regard.training import loop
 from regard.training import run as assembling
-from regard.training.run import RUN_FILE
+from regard.training.folder import RUN_FILE
 
 Captured = pytest.CaptureFixture[str]
 TRAIN = ["train", "tiny.toml", "--out", "run"]

@@ -1,15 +1,13 @@
-"""`regard verify` shows a table or one JSON object, fails with 1, and gives a sign while it works."""
+"""`regard verify` shows a table or one JSON object, and fails with 1."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab.tiny import make
-from regard.cli import main, verifying
-from regard.cli.progress import Line
+from regard.cli import main
 from regard.errors import FAILURE
 from regard.lab import verify as lab
 from regard.lab.finding import DoesNotApply, Found
@@ -82,35 +80,3 @@ def test_what_is_neither_a_model_nor_a_preset_is_told(capsys: pytest.CaptureFixt
 def test_a_preset_larger_than_the_memory_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["verify", "gpt3"]) == 3
     assert "smaller" in capsys.readouterr().err
-
-
-def test_what_takes_long_is_told_on_stderr_and_the_rest_is_silent(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(verifying, "SILENCE", 0.05)
-    with verifying.waiting("checking a short thing"):
-        pass
-    with verifying.waiting("checking a long thing"):
-        time.sleep(0.5)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("checking a long thing ... ")
-    assert captured.err.count("checking") == 1
-
-
-def test_on_a_terminal_the_sign_is_wiped_away(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(verifying, "SILENCE", 0.05)
-    honest = Line.__init__
-
-    def terminal(self: Line) -> None:
-        honest(self)
-        self.live = True
-
-    monkeypatch.setattr(Line, "__init__", terminal)
-    with verifying.waiting("checking"):
-        time.sleep(0.5)
-    shown = capsys.readouterr().err
-    assert shown.startswith("\rchecking ... ")
-    assert shown.endswith(" \r")

@@ -34,7 +34,7 @@ def test_every_row_is_what_the_tokenizer_says(write: Writer, tokenizer: Tokenize
     assert shards.lengths.tolist() == [[len(ids_of(side)) for side in row] for row in rows]
     assert isinstance(shards.lengths, np.memmap)
     assert shards.lengths.dtype == np.int32
-    assert heard == [1_000, 2_000, 2_500]
+    assert heard == [0, 1_000, 2_000, 2_500]
     with pytest.raises(IndexError):
         shards.row(2_500)
 
@@ -52,6 +52,17 @@ def test_gather_gives_any_rows_in_the_order_asked_for(write: Writer, tokenizer: 
 def test_further_columns_are_left_alone(write: Writer, tokenizer: Tokenizer, tmp_path: Path) -> None:
     shards = prepare(write("a.tsv", "w1\tw2\tignored\n"), [tokenizer], tmp_path / "out", max_len=9)
     assert lists(shards) == [[[4, END]]]
+
+
+def test_where_every_row_is_too_long_the_shortest_length_is_named(
+    write: Writer, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    rows = write("a.tsv", "w1 w2 w3\tw1 w2 w3 w4\nw1 w2\tw1 w2 w3\n\t\n")
+    with refused("3 rows, 1 empty, 2 too long", "data.max_len is 3", "the shortest row has 4 tokens"):
+        prepare(rows, [tokenizer, tokenizer], tmp_path / "out", max_len=3)
+    prepare(rows, [tokenizer, tokenizer], tmp_path / "out", max_len=4)
+    with refused("is it the right file?"):
+        prepare(write("b.tsv", "\t\n"), [tokenizer, tokenizer], tmp_path / "empty", max_len=3)
 
 
 def test_too_few_columns_are_refused(write: Writer, tokenizer: Tokenizer, tmp_path: Path) -> None:

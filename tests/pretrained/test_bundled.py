@@ -102,16 +102,20 @@ def test_the_list_of_models_begins_with_it(box: Path, capsys: pytest.CaptureFixt
     assert rows["pt-en"]["size"] == sum(path.stat().st_size for path in box.iterdir())
 
 
-@pytest.mark.parametrize("options", [[], ["--model", "pt-en"]], ids=["default", "named"])
+@pytest.mark.parametrize(
+    "call",
+    [["translate", "A casa"], ["translate", "--model", "pt-en", "A casa"], ["verify", "pt-en"], ["summary", "pt-en"]],
+    ids=str,
+)
 def test_where_it_is_missing_the_error_says_what_to_do(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    call: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bundled, "FOLDER", tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert run(["translate", *options, "A casa"]) == 3
+    assert run(call) == 3
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: the bundled model pt-en is not in this copy of regard")
-    assert "--model" in second
+    assert "give another model, a directory or hf:owner/name" in second  # for the verbs that have no --model too
     assert "tools/bundle.py" in second
     assert run(["list", "models"]) == 0
     assert "size unknown" in capsys.readouterr().out.splitlines()[0]

@@ -48,7 +48,7 @@ def test_without_a_model_the_error_says_how_to_give_one(tmp_path: Path, monkeypa
     monkeypatch.setattr(bundled, "FOLDER", tmp_path)
     with pytest.raises(UserError, match="the bundled model pt-en is not in this copy") as caught:
         load_task(None, Translator)
-    assert "--model" in caught.value.hint
+    assert "hf:owner/name" in caught.value.hint
 
 
 def test_the_score_is_that_of_a_second_reading() -> None:

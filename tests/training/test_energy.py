@@ -38,3 +38,17 @@ def test_a_meter_is_read_and_its_wrap_counted(monkeypatch: pytest.MonkeyPatch, t
 
 def test_grams_are_joules_times_the_stated_intensity() -> None:
     assert energy.Energy(3.6e6, "measured", "x").grams_co2 == pytest.approx(energy.GRAMS_PER_KWH)
+
+
+@pytest.mark.parametrize(
+    ("joules", "said"),
+    [
+        (0, "0 mWh, 0 mg CO2"),
+        (329, "91.4 mWh, 36.6 mg CO2"),
+        (3600, "1 Wh, 400 mg CO2"),
+        (79_200, "22 Wh, 8.8 g CO2"),
+        (3.6e8, "100 kWh, 40 kg CO2"),
+    ],
+)
+def test_units_leave_a_number_to_say(joules: float, said: str) -> None:
+    assert str(energy.Energy(joules, "measured", "x")).startswith(f"{said} (measured")

@@ -17,8 +17,8 @@ from regard.errors import UserError
 from regard.runlog import read_log
 from regard.training import checkpoint, loop
 from regard.training.config import RunConfig
-from regard.training.folder import locked
-from regard.training.run import assemble, finish, read_run, write_run
+from regard.training.folder import locked, read_run, write_run
+from regard.training.run import assemble, finish
 from regard.weights.store import load_model
 from training.runs import tiny_run, write_pairs
 from training.spread import command, start

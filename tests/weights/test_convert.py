@@ -336,7 +336,7 @@ def test_a_converted_minilm_gives_the_same_sentence_vectors(minilm_dir: Path, tm
     texts = ["A cat sat on the mat.", "Ein Satz.", ""]
     theirs, ours = regard.load(minilm_dir), regard.load(tmp_path / "new")
     assert (ours(texts) == theirs(texts)).all()
-    assert ours.pooling == theirs.pooling
+    assert ours.settings == theirs.settings
     assert (tmp_path / "new" / "README.md").read_bytes() == (minilm_dir / "README.md").read_bytes()
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regard.cli.opening import find_model
+from regard.cli.opening import check_name, find_model
 from regard.cli.terminal import tell
+from regard.cli.waiting import waiting
 from regard.errors import BAD_INPUT, UserError
 from regard.files import MAX_VOCABULARY, read_json_object, write_json
 from regard.machine import is_alive
@@ -69,11 +70,23 @@ def command(
     SRC is a directory, a .gguf file or hf:owner/name. DST gets config.json, model.safetensors, the tokenizer
     and the card, as Hugging Face lays them out. It appears when it is whole, or not at all.
     """
+    dst = check_target(src, dst, overwrite)
+    check_name(src)
+    with waiting(f"converting {src}"):
+        beside, left = convert(src, dst, allow_pickle, dtype, shard_size, check_finite)
+    tell(f"{src} -> {dst}")
+    tell_files("carried over", beside)
+    tell_files("not carried over", left)
+
+
+def convert(
+    src: str, dst: Path, allow_pickle: bool, dtype: str | None, shard_size: int, check_finite: bool
+) -> tuple[list[Path], list[Path]]:
+    """Which files beside the weights came along, and which did not."""
     import torch
 
     from regard.weights.store import load_model, save_model
 
-    dst = check_target(src, dst, overwrite)
     source = find_source(src, allow_pickle=allow_pickle)
     beside = find_beside(source)
     left = left_behind(source, beside)
@@ -86,9 +99,7 @@ def command(
         copy_beside(source, beside, folder / "new")
         del model  # Windows replaces no file that is still mapped
         publish(folder / "new", dst)
-    tell(f"{src} -> {dst}")
-    tell_files("carried over", beside)
-    tell_files("not carried over", left)
+    return beside, left
 
 
 def check_target(src: str, dst: Path, overwrite: bool) -> Path:
@@ -212,7 +223,7 @@ def unpickle(source: Path, folder: Path) -> Path:
         raise UserError(f"there is no config.json beside {source}", "it says how the model is built")
     copy_file(config, folder / "config.json")
     # -P: a file called torch.py in the current directory is not torch.
-    command = [sys.executable, "-P", "-m", "regard.cli.unpickle", str(folder), *(str(f.absolute()) for f in files)]
+    command = [sys.executable, "-P", "-m", "regard.unpickle", str(folder), *(str(f.absolute()) for f in files)]
     seconds = SECONDS + sum(file.stat().st_size for file in files) // BYTES_A_SECOND
     try:
         child = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=seconds)

@@ -1,36 +1,42 @@
-"""Items in, the same items out, and on stderr a count of them for whoever waits."""
+"""How many are done, how fast, and when it will be all: for whoever waits."""
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
-from regard.cli.progress import PLAIN_SECONDS, Line
-
-T = TypeVar("T")
+from regard.cli.progress import PLAIN_SECONDS, Line, duration
+from regard.cli.terminal import wipe
 
 QUIET_SECONDS, LIVE_SECONDS = 2.0, 0.2
 "How long a job may take without a word on a terminal, and how often its line is then written anew."
 
 
-def counted(items: Iterable[T], noun: str) -> Iterator[T]:
-    """Silent where results appear on the same terminal: they are progress enough, and would run into the line."""
-    if sys.stderr is None or (sys.stdout is not None and sys.stdout.isatty()):
-        yield from items
-        return
-    line, start, count, shown = Line(), time.monotonic(), 0, False
-    due = start + (QUIET_SECONDS if line.live else PLAIN_SECONDS)
-    try:
-        for count, item in enumerate(items, start=1):
-            yield item
-            now = time.monotonic()
-            if now >= due:
-                due, shown = now + (LIVE_SECONDS if line.live else PLAIN_SECONDS), True
-                line.show(rate(count, noun, now - start))
-    finally:
-        if shown and line.live:
-            line.say(rate(count, noun, time.monotonic() - start))
+class Count(Line):
+    """A job on one line; silent while it is short. What is left is told where the `total` is known."""
 
+    def __init__(self, noun: str, total: int | None = None) -> None:
+        super().__init__()
+        self.noun, self.total = noun, total
+        self.start, self.done, self.is_shown = time.monotonic(), 0, False
+        self.due = self.start + (QUIET_SECONDS if self.live else PLAIN_SECONDS)
 
-def rate(count: int, noun: str, seconds: float) -> str:
-    return f"{count:,} {noun}, {count / max(seconds, 1e-9):,.1f} a second"
+    def heard(self, done: int) -> None:
+        self.done, now = done, time.monotonic()
+        if now >= self.due:
+            self.due, self.is_shown = now + (LIVE_SECONDS if self.live else PLAIN_SECONDS), True
+            self.show(self.text())
+
+    def make_room(self) -> None:
+        """Results that go to the same terminal must not run into the line."""
+        if self.live and sys.stdout is not None and sys.stdout.isatty():
+            wipe()
+
+    def close(self) -> None:
+        if self.is_shown and self.live:
+            self.say(self.text())
+
+    def text(self) -> str:
+        speed = self.done / max(time.monotonic() - self.start, 1e-9)
+        if self.total is None or self.done >= self.total or not speed:
+            return f"{self.done:,} {self.noun}, {speed:,.1f} a second"
+        left = duration((self.total - self.done) / speed)
+        return f"{self.done:,}/{self.total:,} {self.noun}, {speed:,.1f} a second, {left} left"

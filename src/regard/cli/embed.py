@@ -6,7 +6,7 @@ from itertools import islice
 
 import click
 
-from regard.cli.opening import open_task
+from regard.cli.opening import open_task, opening
 from regard.cli.records import records
 
 CHUNK = 512
@@ -27,9 +27,10 @@ def command(texts: tuple[str, ...], model: str | None) -> None:
 
     With no TEXTS, or for `-`, reads stdin, one text a line.
     """
-    from regard.tasks.embedder import Embedder
+    with opening(model, "Embedder"):
+        from regard.tasks.embedder import Embedder
 
-    embed = open_task(model, Embedder)
+        embed = open_task(model, Embedder)
     for number, chunk in enumerate(chunks(records(texts))):
         for vector in embed(chunk, first=1 + number * CHUNK):
             click.echo(json.dumps([round(float(x), 7) for x in vector]))

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import click
 
-from regard.cli.progress import Line
+from regard.cli.counting import Count
+from regard.cli.opening import open_task, opening
+from regard.cli.terminal import tell
+from regard.cli.waiting import waiting
 from regard.errors import UserError
 
 EXAMPLES = """\b
 Examples:
   regard evaluate --model runs/multi30k/model --data test.de --data test.en
   regard evaluate --model runs/multi30k/model --data test.tsv --beam 4 --json
-  regard evaluate --model runs/multi30k/model --data test.csv --column german --column english
+  regard evaluate --model runs/multi30k/model --data test.csv \\
+                  --column german --column english
 """
 
 
@@ -39,26 +43,24 @@ def command(
     as_json: bool,
 ) -> None:
     """Translate the sources in --data and score them against the references: BLEU and chrF as sacrebleu counts them."""
-    line = Line()
-    sources, references = read_pairs(data, columns, limit, line)
+    sources, references = read_pairs(data, columns, limit)
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UserError(f"{out} cannot be written", "give a file name in a directory that exists")
-    texts = translated(model, sources, beam, line)
+    texts = translated(model, sources, beam)
     if out:
         out.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    from regard.evaluation.translation import bleu, chrf
+    with waiting("scoring"):
+        from regard.evaluation.translation import bleu, chrf
 
-    scores = [metric(texts, references, bootstrap=bootstrap) for metric in (bleu, chrf)]
+        scores = [metric(texts, references, bootstrap=bootstrap) for metric in (bleu, chrf)]
     if as_json:
         click.echo(json.dumps({"sentences": len(texts), "beam": beam, "scores": [vars(score) for score in scores]}))
         return
     for score in scores:
-        click.echo(f"{score}  ({score.signature})")
+        click.echo(f"{score}\n  {score.signature}")
 
 
-def read_pairs(
-    data: tuple[Path, ...], columns: tuple[str, ...], limit: int | None, line: Line
-) -> tuple[list[str], list[str]]:
+def read_pairs(data: tuple[Path, ...], columns: tuple[str, ...], limit: int | None) -> tuple[list[str], list[str]]:
     """Sources and references; pairs without a text on one side count, and are told of."""
     from regard.data.corpus import read_rows
 
@@ -67,17 +69,16 @@ def read_pairs(
         found = f"{len(rows):,} rows of {len(rows[0])} columns" if rows else "no rows"
         raise UserError(f"--data has {found}", "expected sources and references: two text files, or one table of both")
     if empty := sum(not (row[0].strip() and row[1].strip()) for row in rows):
-        line.say(f"note: {empty:,} of {len(rows):,} pairs lack a text on one side; they count as they are")
+        tell(f"note: {empty:,} of {len(rows):,} pairs lack a text on one side; they count as they are")
     return [row[0] for row in rows], [row[1] for row in rows]
 
 
-def translated(model: str | None, sources: list[str], beam: int, line: Line) -> list[str]:
-    from regard.cli.opening import open_task
-    from regard.tasks.translator import Translator
+def translated(model: str | None, sources: list[str], beam: int) -> list[str]:
+    with opening(model):
+        from regard.tasks.translator import Translator
 
-    texts = []
-    for number, translation in enumerate(open_task(model, Translator).many(sources, beam=beam), start=1):
-        texts.append(translation.text)
-        line.show(f"{number:,}/{len(sources):,} sentences")
-    line.say(f"{len(sources):,} sentences translated")
+        translate = open_task(model, Translator)
+    count = Count("sentences", len(sources))
+    texts = [each.text for each in translate.many(sources, beam=beam, heard=count.heard)]
+    tell(f"{len(sources):,} sentences translated")
     return texts

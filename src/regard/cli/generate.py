@@ -2,7 +2,7 @@
 
 import click
 
-from regard.cli.opening import open_task
+from regard.cli.opening import open_task, opening
 from regard.cli.records import records
 
 EXAMPLES = """\b
@@ -22,9 +22,10 @@ def command(prompts: tuple[str, ...], model: str | None, max_new: int, raw: bool
 
     With no PROMPTS, or for `-`, reads stdin, one prompt a line.
     """
-    from regard.tasks.generator import Generator
+    with opening(model, "Generator"):
+        from regard.tasks.generator import Generator
 
-    generate = open_task(model, Generator)
+        generate = open_task(model, Generator)
     for prompt in records(prompts):
         for piece in generate.stream(prompt, limit=max_new, raw=raw):
             click.echo(piece, nl=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli.progress import Line, duration
-from regard.cli.terminal import tell
+from regard.cli.terminal import fold, tell
 from regard.errors import FAILURE, USAGE, UserError, pick
 
 if TYPE_CHECKING:
@@ -25,9 +25,13 @@ LIVE_SECONDS = 0.2
 
 @click.command(epilog=EXAMPLES)
 @click.argument("name")
-@click.option("--to", type=click.Path(path_type=Path), help="Folder for the files of a data set; by default data/NAME.")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    help="Folder for a data set; else where recipes look for it, as data/multi30k_de_en.",
+)
 @click.option("--from", "mirror", metavar="URL", help="Fetch the files of a data set below URL, not from their home.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask. Without a terminal nothing is asked.")
 def command(name: str, to: Path | None, mirror: str | None, yes: bool) -> None:
     """Fetch the data set or model NAME, and print where it is.
 
@@ -54,7 +58,7 @@ def command(name: str, to: Path | None, mirror: str | None, yes: bool) -> None:
 
 
 def get_data(name: str, entry: "DataSet", to: Path | None, mirror: str | None, yes: bool) -> Path:
-    from regard.data.download import check_address, fetch
+    from regard.data.download import check_address
 
     folder = to or Path("data") / entry.folder
     absent = [file for file in entry.files if not is_there(file, folder / file.name)]
@@ -68,16 +72,30 @@ def get_data(name: str, entry: "DataSet", to: Path | None, mirror: str | None, y
     if mirror:
         tell(f"  from      {mirror}")
     for file in absent:
-        note = "" if file.sha256 else f" (at most {size_text(entry.max_bytes)}; no checksum is known for this file)"
-        tell(f"  {size_text(file.size):>12}  {folder / file.name}{note}")
+        tell(f"  {size_text(file.size):>12}  {folder / file.name}")
+    if n_unknown := sum(not file.sha256 for file in absent):
+        tell(f"  no checksum is known for {n_unknown} of them; each has at most {size_text(entry.max_bytes)}")
     ask(yes)
-    for file in absent:
-        line = DownloadLine(file.name)
-        limit = file.size or entry.max_bytes
-        found = fetch(entry.locate(file, mirror), folder / file.name, limit=limit, sha256=file.sha256, heard=line.heard)
-        checked = "sha256 as it should be" if file.sha256 else f"no checksum is known for this file; sha256 {found}"
-        line.say(f"{folder / file.name}: {size_text((folder / file.name).stat().st_size)}, {checked}")
+    for number, file in enumerate(absent):
+        try:
+            get_file(entry, file, folder, mirror)
+        except UserError as error:
+            if error.exit_code != FAILURE:  # not the file that is meant
+                raise
+            names = ", ".join(each.name for each in absent[number:])
+            by_hand = f"or put these into {folder} by hand: {names}"
+            raise UserError(error.message, f"{error.hint}\n  {by_hand}", exit_code=FAILURE) from error
     return folder
+
+
+def get_file(entry: "DataSet", file: "RemoteFile", folder: Path, mirror: str | None) -> None:
+    from regard.data.download import fetch
+
+    line, path = DownloadLine(file.name), folder / file.name
+    limit = file.size or entry.max_bytes
+    found = fetch(entry.locate(file, mirror), path, limit=limit, sha256=file.sha256, heard=line.heard)
+    checked = "sha256 as it should be" if file.sha256 else f"no checksum is known\n  sha256 {found}"
+    line.say(f"{path}: {size_text(path.stat().st_size)}, {checked}")
 
 
 def is_there(file: "RemoteFile", path: Path) -> bool:
@@ -113,7 +131,7 @@ def get_model(name: str, entry: "PublicModel", yes: bool) -> Path:
 def describe(name: str, entry: "DataSet | PublicModel", revision: str) -> None:
     about = {"size": f"about {size_text(entry.size)}" if entry.size else "not known", "licence": entry.licence}
     about |= {"home": entry.home, "revision": revision}
-    tell(f"{name}: {entry.about}" if entry.about else name)
+    tell(fold(f"{name}: {entry.about}" if entry.about else name))
     for key, text in about.items():
         tell(f"  {key:8}  {text}")
 

@@ -1,7 +1,6 @@
 """`regard list`: what exists."""
 
 import json
-import shutil
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,8 @@ from typing import Any
 import click
 
 from regard.cli.get import size_text
+from regard.cli.terminal import columns
+from regard.cli.waiting import waiting
 from regard.config import read_toml, to_dict
 from regard.pretrained.bundled import BUNDLED, size_of
 
@@ -21,6 +22,7 @@ Examples:
 """
 KINDS = ["families", "presets", "recipes", "data", "models"]
 TO_FETCH = {"data", "models"}
+MODELS = Path(__file__).parent.parent / "models"
 
 
 @click.command(epilog=EXAMPLES)
@@ -32,13 +34,14 @@ def command(kind: str, as_json: bool) -> None:
     The families of models, their named sizes (presets), the training runs that ship (recipes), the models that come
     with the package (bundled), or the public data and models that `regard get` fetches by name.
     """
-    rows: dict[str, Any] = (
-        find_public(kind) if kind in TO_FETCH else find_presets() if kind == "presets" else find(kind)
-    )
+    rows: dict[str, Any] = find_public(kind) if kind in TO_FETCH else find(kind)
+    if kind == "presets":
+        with waiting("counting parameters"):
+            rows = find_presets()
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
-    table = [[name, *columns(row)] for name, row in rows.items()]
+    table = [[name, *cells(row)] for name, row in rows.items()]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         click.echo(folded(row, widths))
@@ -49,12 +52,11 @@ def command(kind: str, as_json: bool) -> None:
 def folded(row: list[str], widths: list[int]) -> str:
     """The last column takes what the terminal leaves, on as many lines as it needs."""
     start = "".join(f"{text:{width}}  " for text, width in zip(row[:-1], widths, strict=False))
-    room = max(30, shutil.get_terminal_size().columns - len(start))
-    lines = textwrap.wrap(row[-1], room, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(row[-1], max(20, columns() - len(start)), break_on_hyphens=False) or [""]
     return ("\n" + " " * len(start)).join([start + lines[0], *lines[1:]]).rstrip()
 
 
-def columns(row: str | dict[str, Any]) -> list[str]:
+def cells(row: str | dict[str, Any]) -> list[str]:
     if isinstance(row, str):
         return [row]
     if "parameters" in row:
@@ -62,18 +64,18 @@ def columns(row: str | dict[str, Any]) -> list[str]:
 
         n_layers = f"{row['layers']} layer{'s' * (row['layers'] != 1)}"
         return [row["family"], human(row["parameters"]), n_layers, f"d_model {row['d_model']}"]
-    return [size_text(row["size"]), row["licence"], row["about"]]
+    return [size_text(row["size"]), f"{row['about']}; licence: {row['licence']}"]
 
 
 def find(kind: str) -> dict[str, str]:
+    """What a table says of each; no model's code is imported for it."""
     if kind == "recipes":
         files = sorted((Path(__file__).parent.parent / "recipes").glob("*.toml"))
         return {file.stem: str(read_toml(file).get("about", "")) for file in files}
-    from regard.models.registry import FAMILIES
-
+    families = read_toml(MODELS / "families.toml")
     if kind == "families":
-        return {name: family.summary for name, family in FAMILIES.items()}
-    return {preset: name for name, family in FAMILIES.items() for preset in family.presets}
+        return families
+    return {preset: name for name in families for preset in read_toml(MODELS / "presets" / f"{name}.toml")}
 
 
 def find_presets() -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ import gc
 import importlib
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -134,6 +135,9 @@ def run(args: Sequence[str] | None = None) -> int:
     _soften(sys.stdout)
     code = 0
     try:
+        if sys.stdout is None:  # `>&-` closes it
+            hint = "send it to a file, a pipe or /dev/null"
+            raise UserError("there is nowhere to write the result: standard output is closed", hint, exit_code=FAILURE)
         # Not `cli.main`: click would answer a broken pipe and Ctrl-C in its own way.
         arguments = list(sys.argv[1:] if args is None else args)
         with cli.make_context("regard", arguments or ["--help"], obj=settings) as ctx:
@@ -190,6 +194,12 @@ def _usage(error: click.UsageError) -> str:
         message = f"no such option '{error.option_name}'"
         near = error.possibilities or []
         hint = f"did you mean {' or '.join(near)}?" if near else hint
+    elif (
+        isinstance(error, click.BadParameter) and error.param is not None and isinstance(error.param.type, click.Choice)
+    ):
+        wrong = re.search("'([^']*)' is not one of", message)
+        close = difflib.get_close_matches(wrong[1], map(str, error.param.type.choices), n=1) if wrong else []
+        hint = f"did you mean '{close[0]}'?" if close else hint
     return f"{message[:1].lower()}{message[1:].rstrip('.')}\n  {hint}"
 
 
@@ -210,10 +220,9 @@ def _soften(stream: object) -> None:
 
 def _settle(code: int) -> int:
     """Hand over what is still buffered: only now may a pipe prove closed or a disk full."""
-    if sys.stdout is None:  # `>&-` closes it
-        return code
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError as error:
         discard(sys.stdout)
         return code or _report(error)

@@ -1,12 +1,14 @@
 """Opening the model that a verb was given, and saying what of its config.json was not understood."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.cli.terminal import tell
-from regard.errors import USAGE, UserError
-from regard.pretrained.bundled import by_name
+from regard.cli.waiting import waiting
+from regard.errors import QUOTED, USAGE, UserError, cut
+from regard.pretrained.bundled import USUAL, by_name
 
 T = TypeVar("T")
 
@@ -40,6 +42,29 @@ OFF: dict[str, tuple[Any, ...]] = {"is_decoder": (False,), "add_cross_attention"
 "Keys that change a number unless they have such a value."
 
 
+GIVE = "give the model's directory, a .gguf file, or hf:owner/name"
+
+
+@contextmanager
+def opening(model: str | None, task: str = "Translator") -> Iterator[None]:
+    """What is wrong with a name is said at once; after that torch is imported and weights are read, with a sign of it.
+
+    Without a model it is what is bundled or installed for the task.
+    """
+    check_name(USUAL[task] if model is None else model)
+    with waiting(f"opening {model or 'the model'}"):
+        yield
+
+
+def check_name(model: str) -> None:
+    """Only what needs no torch; whatever is there is looked at when it is opened."""
+    if not model.strip():
+        raise UserError("the name of the model is empty", "give a directory or hf:owner/name", exit_code=USAGE)
+    with suppress(OSError, RuntimeError):  # a name too long, an unknown ~user: told when it is opened
+        if not model.startswith("hf:") and not Path(by_name(model)).expanduser().exists():
+            raise UserError(f"there is no model at '{cut(model, QUOTED)}'", GIVE)
+
+
 def open_task(model: str | None, task: type[T]) -> T:
     """The model as this task; without one, what is bundled or installed for it."""
     from regard.tasks.load import load_task
@@ -49,8 +74,7 @@ def open_task(model: str | None, task: type[T]) -> T:
 
 def find_model(model: str) -> Path:
     """The directory or file that is meant; keys of its config.json that nobody here knows are named on stderr."""
-    if not model.strip():
-        raise UserError("the name of the model is empty", "give a directory or hf:owner/name", exit_code=USAGE)
+    check_name(model)
     from regard.weights.store import locate
 
     path = locate(by_name(model))

@@ -1,11 +1,9 @@
 """Progress on stderr: a live line on a terminal, a plain line every half minute elsewhere."""
 
-import shutil
-import sys
 import time
 from typing import Any
 
-from regard.cli.terminal import tell, visible, write
+from regard.cli.terminal import Screen, is_live, overwrite, tell
 
 PLAIN_SECONDS = 30.0
 
@@ -20,25 +18,20 @@ class Line:
     """One line that is written over; where it cannot be, a new one now and then."""
 
     def __init__(self) -> None:
-        self.live = sys.stderr is not None and sys.stderr.isatty()
+        self.live = is_live()
         self.shown_at = 0.0
-        self.width = 0
 
     def show(self, text: str) -> None:
         now = time.monotonic()
         if self.live:
-            text = visible(text)[: shutil.get_terminal_size().columns - 1]
-            write("\r" + text.ljust(self.width))
-            self.width = len(text)
+            overwrite(text)
+            Screen.said_at = now
         elif now - self.shown_at >= PLAIN_SECONDS:
             tell(text)
             self.shown_at = now
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        if self.live and self.width:
-            write("\r" + " " * self.width + "\r")
-            self.width = 0
         tell(text)
 
 
@@ -61,4 +54,5 @@ class TrainingLine(Line):
             self.say(values["text"])
         elif kind == "end":
             took = duration(values["seconds"])
-            self.say(f"{values['how']} at step {values['step']:,} after {took}; {values['energy']}")
+            self.say(f"{values['how']} at step {values['step']:,} after {took}")
+            self.say(f"energy: {values['energy']}")

@@ -2,7 +2,6 @@
 
 import difflib
 import json
-import shutil
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli.listing import find
-from regard.cli.opening import find_model
+from regard.cli.opening import check_name, find_model
+from regard.cli.terminal import columns
+from regard.cli.waiting import waiting
 from regard.errors import UserError
 from regard.pretrained.bundled import is_name
 
@@ -33,15 +34,19 @@ def command(model: str, as_json: bool) -> None:
 
     MODEL is a directory, a .gguf file, hf:owner/name, pt-en or a preset (`regard list presets`). No weight is read.
     """
-    from regard.inspection.summary import summarise
-    from regard.models.registry import build_preset
-    from regard.weights.store import load_model
-
     if is_place(model):
-        summary = summarise(load_model(find_model(model), device="meta"))
+        check_name(model)
     else:
         check_preset(model)
-        summary = summarise(build_preset(model, device="meta"))
+    with waiting(f"opening {model}"):
+        from regard.inspection.summary import summarise
+        from regard.models.registry import build_preset
+        from regard.weights.store import load_model
+
+        if is_place(model):
+            summary = summarise(load_model(find_model(model), device="meta"))
+        else:
+            summary = summarise(build_preset(model, device="meta"))
     click.echo(json.dumps({"model": model, **summary.to_dict()}) if as_json else describe(model, summary))
 
 
@@ -97,7 +102,7 @@ def plain(value: object) -> str:
 def wrapped(label: str, text: str) -> str:
     """As wide as the terminal, 80 columns where there is none; what follows the first line stands under it."""
     first = f"  {label:10}" if label else "  "
-    width = max(40, shutil.get_terminal_size().columns)
+    width = max(40, columns())
     lines = textwrap.wrap(text, width, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False)
     return "\n".join(lines).replace("\xa0", " ")
 

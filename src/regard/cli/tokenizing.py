@@ -11,9 +11,11 @@ from typing import get_args
 import click
 from click.core import ParameterSource
 
+from regard.cli.opening import opening
 from regard.cli.records import records
 from regard.cli.terminal import tell
 from regard.errors import UserError
+from regard.pretrained.bundled import USUAL, by_name
 from regard.text.explain import Explanation, explain, readable
 from regard.text.load import load
 from regard.text.settings import Settings
@@ -30,7 +32,8 @@ Examples:
   regard tokenize "Aragorn told Frodo to mind Lothlorien"
   regard tokenize --explain --model path/to/model Lothlorien
   regard tokenize --json --tokenizer tokenizer.json < lines.txt
-  regard tokenize --train a.txt b.tsv.gz --kind bpe --vocab-size 8000 --out my-tokenizer
+  regard tokenize --train a.txt b.tsv.gz --kind bpe --vocab-size 8000 \\
+                  --out my-tokenizer
 """
 
 
@@ -112,11 +115,11 @@ def open_tokenizer(model: str | None, file: Path | None) -> Tokenizer:
         return load_tokenizer_json(file, Settings(file.parent))
     if model and Path(model).is_dir():  # without the second that torch takes
         return load(Path(model))
-    from regard.pretrained.bundled import by_name
-    from regard.tasks.load import USUAL, tokenizers_of
-    from regard.weights.store import locate
+    with opening(model, "Generator"):
+        from regard.tasks.load import tokenizers_of
+        from regard.weights.store import locate
 
-    return tokenizers_of(locate(by_name(model or USUAL["Generator"])))[0]
+        return tokenizers_of(locate(by_name(model or USUAL["Generator"])))[0]
 
 
 def show(tokenizer: Tokenizer, text: str, *, steps: bool, as_json: bool) -> None:

@@ -1,29 +1,32 @@
 """`regard translate`: sentences, files and pipes from one language to another."""
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from regard.cli.counting import counted
+from regard.cli.counting import Count
+from regard.cli.opening import open_task, opening
 from regard.cli.records import decode_lines, records
-from regard.cli.terminal import tell
+from regard.cli.terminal import columns, tell
 from regard.errors import USAGE, UserError
 
 if TYPE_CHECKING:
     from regard.tasks.translation import Translation
     from regard.tasks.translator import Translator
 
+N_BEST = "Translations to show, each as sentence number, score and text between tabs, best first. The score is the "
+N_BEST += "log-probability divided by tokens ** P; 0 is certain."
 EXAMPLES = """\b
 Examples:
   regard translate "O livro está em cima da mesa."
   regard translate --show "O livro está em cima da mesa."
-  regard translate --model my-model --n-best 4 --json < source.txt > target.jsonl
-  regard translate --model my-model --file source.txt > target.txt
+  regard translate --model my-model --n-best 4 --json < in.txt > out.jsonl
+  regard translate --model my-model --file in.txt > out.txt
 """
 
 
@@ -34,11 +37,18 @@ Examples:
 @click.option(
     "--beam", type=click.IntRange(1, 1000), default=4, show_default=True, help="Hypotheses kept; 1 is greedy."
 )
-@click.option("--n-best", type=click.IntRange(1, 1000), default=1, show_default=True, help="Translations to show.")
-@click.option("--length-penalty", type=float, default=1.0, show_default=True, help="Above 0 favours longer ones.")
+@click.option("--n-best", type=click.IntRange(1, 1000), default=1, show_default=True, help=N_BEST)
+@click.option(
+    "--length-penalty",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="The power P of --n-best; above 0 favours longer ones.",
+)
 @click.option("--max-new", type=click.IntRange(min=1), help="Most tokens to write; by default twice the source and 10.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: text, score, alternatives.")
-@click.option("--tree", is_flag=True, help="Show all that the beam considered, and why each path ended.")
+@click.option("--tree", is_flag=True, help="Show the paths that the beam followed, and why each ended.")
+@click.option("--tree-all", "whole", is_flag=True, help="As --tree, with the paths that never entered the beam.")
 @click.option("--show", is_flag=True, help="Show which words were looked at for each word.")
 @click.option(
     "--svg",
@@ -56,6 +66,7 @@ def command(
     max_new: int | None,
     as_json: bool,
     tree: bool,
+    whole: bool,
     show: bool,
     svg: Path | None,
 ) -> None:
@@ -66,26 +77,30 @@ def command(
     """
     lines = read(texts, path)
     check_svg(svg)
-    from regard.cli.opening import open_task
-    from regard.tasks.translator import Translator
+    with opening(model):
+        from regard.tasks.translator import Translator
 
-    translate = open_task(model, Translator)
+        translate = open_task(model, Translator)
+    tree = tree or whole
     search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_new": max_new, "tree": tree}
     from_stdin = str(path) == "-" or (path is None and (not texts or "-" in texts))
-    results = run(translate, lines, typed=from_stdin and sys.stdin is not None and sys.stdin.isatty(), search=search)
+    typed = from_stdin and sys.stdin is not None and sys.stdin.isatty()
+    view = View(as_json, n_best, show=show, tree=tree, whole=whole)
     figures = numbered(svg)
-    for number, result in enumerate(counted(results, "lines") if from_stdin or path else results, start=1):
-        write(result, number, n_best, as_json=as_json, show=show, tree=tree)
-        for sentence in result.sentences if svg else ():
-            draw(sentence, next(figures))
+    with closing(Count("lines", None if path is None else lines_in(path))) as count:
+        for number, result in enumerate(run(translate, lines, count, typed=typed, search=search), start=1):
+            count.make_room()
+            write(result, number, view)
+            for sentence in result.sentences if svg else ():
+                draw(sentence, next(figures))
 
 
 def run(
-    translate: "Translator", lines: Iterator[str], *, typed: bool, search: dict[str, Any]
+    translate: "Translator", lines: Iterator[str], count: Count, *, typed: bool, search: dict[str, Any]
 ) -> Iterator["Translation"]:
     if typed:  # someone waits at the terminal: each line is answered at once
         return (result for line in lines for result in translate.many([line], split=True, **search))
-    return translate.many(lines, split=True, **search)
+    return translate.many(lines, split=True, heard=count.heard, **search)
 
 
 def read(texts: tuple[str, ...], path: Path | None) -> Iterator[str]:
@@ -98,6 +113,17 @@ def read(texts: tuple[str, ...], path: Path | None) -> Iterator[str]:
     if path.is_dir() or not path.exists():  # a pipe, as in --file <(zcat texts.gz), is no regular file but can be read
         raise UserError(f"there is no file {path}", "give the path of a text file, or - for stdin")
     return lines_of(path)
+
+
+def lines_in(path: Path) -> int | None:
+    """To tell what is left; of a pipe nobody knows."""
+    if not path.is_file():
+        return None
+    last, count = b"\n", 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            last, count = block[-1:], count + block.count(b"\n")
+    return count + (last != b"\n")
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -118,19 +144,29 @@ def numbered(svg: Path | None) -> Iterator[Path]:
         number += 1
 
 
-def write(result: "Translation", number: int, n_best: int, *, as_json: bool, show: bool, tree: bool) -> None:
+class View(NamedTuple):
+    """How a translation is shown."""
+
+    as_json: bool
+    n_best: int
+    show: bool
+    tree: bool
+    whole: bool
+
+
+def write(result: "Translation", number: int, view: View) -> None:
     if result.note:
         tell(f"line {number}: {result.note}")
-    if as_json:
-        click.echo(json.dumps(described(result, show), ensure_ascii=False))
+    if view.as_json:
+        click.echo(json.dumps(described(result, view.show), ensure_ascii=False))
         return
-    if n_best == 1:
+    if view.n_best == 1:
         click.echo(result.text)
     else:
         for each in (result, *result.alternatives):
             click.echo(f"{number}\t{each.score:.4f}\t{each.text}")
     for sentence in result.sentences:
-        look(sentence, show=show, tree=tree)
+        look(sentence, view)
 
 
 def described(result: "Translation", show: bool) -> dict[str, object]:
@@ -140,16 +176,20 @@ def described(result: "Translation", show: bool) -> dict[str, object]:
     return found
 
 
-def look(sentence: "Translation", *, show: bool, tree: bool) -> None:
-    from regard.inspection.figures import alignment_text, tree_text
+def look(sentence: "Translation", view: View) -> None:
+    from regard.inspection.alignment import described as attention_of
+    from regard.inspection.figures import alignment_legend, alignment_text, tree_text
     from regard.text.words import token_name
 
-    if show:
-        width = shutil.get_terminal_size().columns
-        click.echo(f"\n{alignment_text(sentence.alignment(words=True), width)}\n")
-    if tree and sentence.tree is not None and sentence.inside is not None:
-        target = sentence.inside.target
-        click.echo(f"\n{tree_text(sentence.tree, lambda id: token_name(id, target))}\n")
+    assert sentence.inside is not None
+    model, target = sentence.inside.model, sentence.inside.target
+    if view.show:
+        figure = alignment_text(sentence.alignment(words=True), columns())
+        click.echo(f"\n{figure}\n\n{alignment_legend(attention_of(model))}\n")
+    if view.tree and sentence.tree is not None:
+        width = columns() if sys.stdout is not None and sys.stdout.isatty() else None
+        shown = tree_text(sentence.tree, lambda id: token_name(id, target), width=width, whole=view.whole)
+        click.echo(f"\n{shown}\n")
 
 
 def draw(sentence: "Translation", path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from regard.errors import UserError
-from regard.files import parse_json
+from regard.files import parse_json, what_is_at
 
 Row = tuple[str, ...]
 Numbered = Iterator[tuple[int, Row]]
@@ -50,8 +50,8 @@ def files_of(source: Source) -> list[Path]:
     if not paths:
         raise UserError("no file to read", "name at least one")
     for path in paths:
-        if not path.is_file():  # a folder, a pipe, or nothing at all
-            raise UserError(f"{path} is not a file", "check the path")
+        if not path.is_file():
+            raise UserError(f"{path} is not a file: {what_is_at(path)} is there", "check the path")
     return paths
 
 

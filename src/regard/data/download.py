@@ -120,9 +120,7 @@ def _lost(url: str, error: Exception) -> NoReturn:
         said = f"{host(url)} has been silent for {SECONDS:g} seconds"
         raise UserError(said, f"{AGAIN}; --from URL names another source", exit_code=FAILURE) from error
     text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-    hint = (
-        "is there a network? With one, --from URL names another source; without, put the files into the folder by hand"
-    )
+    hint = "is there a network? With one, --from URL names another source"
     raise UserError(f"cannot reach {host(url)}: {text}", hint, exit_code=FAILURE) from error
 
 

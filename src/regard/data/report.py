@@ -71,12 +71,16 @@ class Report:
                 start = [name, f"{one.rows:,}", f"{one.duplicates:,}"] if number == 1 else ["", "", ""]
                 sizes = [f"{column.empty:,}", f"{column.longest:,}", f"{column.mean:.1f}", str(column.median)]
                 table.append([*start, str(number), *sizes])
-        lines = [*_aligned(table), "(longest, mean and median are in characters; twice counts rows that stood before)"]
+        lines = [*_aligned(table), "(longest, mean and median: in characters; twice: rows that stood before)"]
+        return "\n".join([*lines, *_aligned(self._shared())])
+
+    def _shared(self) -> list[list[str]]:
+        n_columns = max((len(shared.columns) for shared in self.overlaps.values()), default=0)
+        table = [["in train too", *(f"column {i}" for i in range(1, n_columns + 1)), "whole rows"]]
         for name, shared in self.overlaps.items():
-            counts = [*((f"column {i}", n) for i, n in enumerate(shared.columns, 1)), ("whole rows", shared.rows)]
-            shown = [f"{what} {count:,} ({count / max(shared.of, 1):.1%})" for what, count in counts]
-            lines.append(f"{name} shares with train: {', '.join(shown)}")
-        return "\n".join(lines)
+            counts = [*shared.columns, *[0] * (n_columns - len(shared.columns)), shared.rows]  # an empty set has none
+            table.append([name, *(f"{count:,} ({count / max(shared.of, 1):.1%})" for count in counts)])
+        return table if self.overlaps else []
 
 
 def report(train: Source, others: Mapping[str, Source], *, columns: Sequence[str] | None = None) -> Report:

@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -121,7 +122,8 @@ def prepare(
 ) -> Shards:
     """Tokenise the first columns, one for each tokenizer, with the special tokens each puts around a text.
 
-    A column of more than `max_len` ids is `too_long`. `progress` hears how many rows have been read.
+    A column of more than `max_len` ids is `too_long`. `progress` hears how many rows have been read, 0 first,
+    and nothing where all was done before.
     """
     require(max_len >= 1, f"max_len is {max_len}", "expected at least 1")
     rules = {"version": VERSION, "columns": columns and list(columns), "max_len": max_len, "too_long": too_long}
@@ -134,6 +136,8 @@ def prepare(
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
         temporary.mkdir()
+        if progress is not None:
+            progress(0)
         stats = writer.write(temporary, read_rows(source, columns=columns), progress)
         sizes = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
         write_json(temporary / "meta.json", asdict(Meta(VERSION, fingerprint, writer.dtype, sizes, stats)))
@@ -206,6 +210,8 @@ class _Writer:
         wide = any(tokenizer.vocab_size > 1 << 16 for tokenizer in tokenizers)
         self.dtype: Literal["uint16", "uint32"] = "uint32" if wide else "uint16"
         self.n_rows = self.n_kept = self.n_empty = self.n_too_long = 0
+        self.shortest = sys.maxsize
+        "Tokens of the shortest row that was too long, on its longer side."
         self.n_tokens = np.zeros(len(tokenizers), dtype=np.int64)
 
     def write(self, folder: Path, rows: Iterator[Row], progress: Callable[[int], None] | None) -> Stats:
@@ -219,7 +225,11 @@ class _Writer:
                 file.flush()
                 os.fsync(file.fileno())
         lost = f"{self.n_rows:,} rows, {self.n_empty:,} empty, {self.n_too_long:,} too long"
-        require(self.n_kept > 0, f"{self.name} has no row to learn from: {lost}", "is it the right file?")
+        hint = "is it the right file?"
+        if self.n_too_long:
+            found = f"data.max_len is {self.max_len:,}, and the shortest row has {self.shortest:,} tokens"
+            hint = f"{found}: raise data.max_len"
+        require(self.n_kept > 0, f"{self.name} has no row to learn from: {lost}", hint)
         return Stats(self.n_rows, self.n_kept, self.n_empty, self.n_too_long, tuple(self.n_tokens.tolist()))
 
     def _write(self, batch: list[Row], files: Sequence[IO[bytes]]) -> None:
@@ -249,6 +259,7 @@ class _Writer:
                 yield ids
             else:
                 self.n_too_long += 1
+                self.shortest = min(self.shortest, max(map(len, ids)))
                 if self.too_long == "error":
                     what = f"{max(map(len, ids)):,} tokens, more than {self.max_len:,}"
                     raise UserError(f"row {number} of {self.name} has {what}", 'raise max_len, or "drop" or "cut" them')

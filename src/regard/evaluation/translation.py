@@ -22,7 +22,7 @@ class Score:
     "sacrebleu's interval, where asked for: the mean of the bootstrap samples, and half the span of 95 % of them."
 
     def __str__(self) -> str:
-        interval = "" if self.low is None else f" [{self.low:.1f}, {self.high:.1f}]"
+        interval = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
         return f"{self.name} {self.value:.2f}{interval}"
 
 

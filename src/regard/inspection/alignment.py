@@ -54,6 +54,14 @@ def attention(model: Any, src: Tensor, tgt: Tensor, layer: int | None = None, he
     return cross_attention(model, src, tgt, layers)[:, heads].mean((0, 1))
 
 
+def described(model: Any) -> str:
+    """What `attention` averages where no layer and no head is named."""
+    if isinstance(model, RecurrentTranslator):
+        return "attention of the decoder"
+    shape = {"layer": model.config.decoder.n_layers, "head": model.config.decoder.n_heads}
+    return "mean attention of " + " x ".join(f"{count} {noun}{'s' * (count != 1)}" for noun, count in shape.items())
+
+
 def _pick(count: int, asked: int | None, noun: str) -> list[int]:
     if asked is not None and not 0 <= asked < count:
         last = f"{noun}s are 0 to {count - 1}" if count > 1 else f"its only {noun} is 0"

@@ -15,6 +15,8 @@ LEAST = 0.05
 "A smaller weight stays white."
 LONGEST = 16
 "Letters of a word that are shown on a terminal."
+LEAST_WORDS = 12
+"Letters of a branch of a tree that are shown, however much stands around them."
 
 
 def alignment_text(alignment: Alignment, width: int = 80) -> str:
@@ -22,6 +24,12 @@ def alignment_text(alignment: Alignment, width: int = 80) -> str:
     side = min(LONGEST, max(map(cell_len, alignment.target), default=0))
     blocks = list(_blocks([min(LONGEST, cell_len(word)) + 2 for word in alignment.source], width - side))
     return "\n\n".join("\n".join(_rows(alignment, side, block)) for block in blocks)
+
+
+def alignment_legend(what: str) -> str:
+    """What is shown, in one line, and what the shades stand for."""
+    steps = " ".join(f"{sign} {max(LEAST, at / 4):.0%}" for at, sign in enumerate(SHADES[1:]))
+    return f"{what}; a row sums to 1; from {steps}"
 
 
 def _blocks(widths: list[int], room: int) -> Iterator[list[tuple[int, int]]]:
@@ -134,22 +142,38 @@ def _xml(word: str) -> str:
     return escape(_clean(word))
 
 
-def tree_text(tree: Tree, name: Callable[[int], str]) -> str:
-    """A line a branch: its tokens up to the next fork, the score there, and why it ended."""
+def tree_text(tree: Tree, name: Callable[[int], str], *, width: int | None = None, whole: bool = True) -> str:
+    """A line a branch: its tokens up to the next fork, the score there, and why it ended.
+
+    Cut to `width`, where there is one. Unless the `whole` is asked for, paths that never were in the beam are counted
+    only: they are most of them, and the least likely.
+    """
     below, lines = tree.children(), []
+    shown = below if whole else [[i for i in some if tree.nodes[i].reason != "pruned"] for some in below]
     waiting = [(0, "", "")]  # a node, what stands before it, and what stands before its children
     while waiting:
         start, lead, indent = waiting.pop()
         chain = [tree.nodes[start]]
-        while len(below[chain[-1].id]) == 1:
-            chain.append(tree.nodes[below[chain[-1].id][0]])
+        while len(shown[chain[-1].id]) == 1:
+            chain.append(tree.nodes[shown[chain[-1].id][0]])
         words = " ".join("(start)" if node.token is None else _clean(name(node.token)) for node in chain)
-        lines.append(f"{lead}{words}{_verdict(tree, chain[-1])}")
-        children = below[chain[-1].id]
+        children, verdict = shown[chain[-1].id], _verdict(tree, chain[-1])
+        if below[chain[-1].id] and not children:
+            verdict += "  dropped: all its continuations were pruned"
+        lines.append(_branch(lead, words, verdict, width))
         for child in reversed(children):  # the first is written first
             last = child == children[-1]
             waiting.append((child, indent + ("└─ " if last else "├─ "), indent + ("   " if last else "│  ")))
-    return "\n".join(lines)
+    hidden = sum(len(some) for some in below) - sum(len(some) for some in shown)
+    return "\n".join([*lines, f"({hidden:,} paths that never were in the beam are not shown)"] if hidden else lines)
+
+
+def _branch(lead: str, words: str, verdict: str, width: int | None) -> str:
+    """Of what is too wide the words are cut first: why a path ended is worth more than all of it."""
+    if width is None:
+        return lead + words + verdict
+    room = max(LEAST_WORDS, width - cell_len(lead) - cell_len(verdict))
+    return _cut(lead + _cut(words, room) + verdict, width)
 
 
 def _verdict(tree: Tree, node: Node) -> str:

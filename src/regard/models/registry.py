@@ -17,7 +17,6 @@ from regard.models.base import Model, ModelConfig, without_memory
 @dataclass(frozen=True)
 class Family:
     name: str
-    summary: str
     build: Callable[[Any], Model]
     config: type[ModelConfig]
 
@@ -34,18 +33,16 @@ class Family:
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("transformer", "encoder-decoder of 2017; Marian, Pegasus, BART",
-               transformer.Transformer, transformer.TransformerConfig),
-        Family("t5", "encoder-decoder, every task as text to text",
-               transformer.Transformer, transformer.TransformerConfig),
-        Family("bert", "encoder, masked words; RoBERTa, DistilBERT, MiniLM", bert.Bert, bert.BertConfig),
-        Family("electra", "encoder, replaced tokens; generator and discriminator", bert.Bert, bert.BertConfig),
-        Family("gpt", "decoder, next token; GPT, GPT-2, GPT-3", gpt.Gpt, gpt.GptConfig),
-        Family("llama", "decoder with rotary positions; SmolLM2, TinyLlama, Qwen2", gpt.Gpt, gpt.GptConfig),
-        Family("vit", "encoder over image patches; DeiT", vit.Vit, vit.VitConfig),
-        Family("recurrent", "RNN, LSTM, GRU, with and without attention", recurrent.build, recurrent.RecurrentConfig),
+        Family("transformer", transformer.Transformer, transformer.TransformerConfig),
+        Family("t5", transformer.Transformer, transformer.TransformerConfig),
+        Family("bert", bert.Bert, bert.BertConfig),
+        Family("electra", bert.Bert, bert.BertConfig),
+        Family("gpt", gpt.Gpt, gpt.GptConfig),
+        Family("llama", gpt.Gpt, gpt.GptConfig),
+        Family("vit", vit.Vit, vit.VitConfig),
+        Family("recurrent", recurrent.build, recurrent.RecurrentConfig),
     )
-}  # fmt: skip
+}
 
 
 def find_preset(name: str) -> tuple[Family, ModelConfig]:

@@ -18,7 +18,8 @@ class Bundled(NamedTuple):
 
 
 TRANSLATOR = "pt-en"
-"What translates where no model is given."
+USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm"}
+"What serves a task where no model is given."
 BUNDLED = {TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0")}
 
 
@@ -26,7 +27,7 @@ def folder_of(name: str) -> Path:
     if not is_here(name):
         raise UserError(
             f"the bundled model {name} is not in this copy of regard (no weights in {FOLDER / name})",
-            "give --model with a directory or hf:owner/name; in a source checkout tools/bundle.py makes the bundle",
+            "give another model, a directory or hf:owner/name; in a source checkout tools/bundle.py makes the bundle",
         )
     return FOLDER / name
 

@@ -1,96 +1,58 @@
 """One vector per text: texts that mean the same have vectors that point the same way."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.config import require
 from regard.errors import UserError
-from regard.files import read_json, read_json_object
 from regard.inspection.summary import Summary, summarise
 from regard.models.bert import Bert
+from regard.tasks.pooling import pool
+from regard.tasks.sentence_settings import SentenceSettings
+from regard.text.flags import lowered
 from regard.text.tokenizer import Tokenizer
 
 BATCH_TOKENS = 4096
 "Tokens, with padding, that go through the model at once."
 
-PoolKind = Literal["first", "mean", "last"]
-
-_MODULES = ("Transformer", "Pooling", "Normalize")
-_POOLING: dict[str, PoolKind] = {"cls": "first", "mean": "mean", "lasttoken": "last"}
-_POOLING_KEYS = {
-    "cls": "pooling_mode_cls_token",
-    "mean": "pooling_mode_mean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-    "max": "pooling_mode_max_tokens",
-    "sqrt": "pooling_mode_mean_sqrt_len_tokens",
-}
-
-
-@dataclass(frozen=True)
-class Pooling:
-    """How the vectors of the tokens become one."""
-
-    kind: PoolKind = "mean"
-    normalise: bool = True
-    max_len: int | None = None
-    "Longer texts are cut; None takes all that the model can."
-
-
-def read_pooling(directory: Path) -> Pooling:
-    """As the model's own configuration says (sentence-transformers' modules.json); a plain mean where it is silent."""
-    if not (directory / "modules.json").exists():
-        return Pooling()
-    modules = {kind.rpartition(".")[2]: path for kind, path in _modules(directory / "modules.json")}
-    if unknown := [kind for kind in modules if kind not in _MODULES]:
-        hint = f"regard knows {', '.join(_MODULES)}; without the others the vectors would be different ones"
-        raise UserError(f"{directory / 'modules.json'}: the module {unknown[0][:60]!r} is not supported", hint)
-    pooling = _optional(directory / modules.get("Pooling", "1_Pooling") / "config.json")
-    modes = [name for name, key in _POOLING_KEYS.items() if pooling.get(key)]
-    named = pooling.get("pooling_mode")
-    modes = [named] if named in _POOLING else modes or ["mean"]
-    if len(modes) != 1 or modes[0] not in _POOLING:
-        raise UserError(f"{directory}: the pooling is not one of {', '.join(_POOLING)}", "see 1_Pooling/config.json")
-    max_len = _optional(directory / "sentence_bert_config.json").get("max_seq_length")
-    return Pooling(_POOLING[modes[0]], "Normalize" in modules, max_len if isinstance(max_len, int) else None)
-
-
-def _modules(path: Path) -> list[tuple[str, str]]:
-    modules = read_json(path)
-    try:
-        rows = [(str(module["type"]), str(module["path"])) for module in modules]
-    except (TypeError, KeyError) as error:
-        raise UserError(f"{path} is not a list of modules") from error
-    for _, folder in rows:
-        if folder != Path(folder).name and folder:
-            raise UserError(f"{path} names the folder {folder!r}", "a module's folder stands beside modules.json")
-    return rows
-
-
-def _optional(path: Path) -> dict[str, Any]:
-    return read_json_object(path) if path.exists() else {}
-
 
 class Embedder:
     """`embed(["a text", "another"])` gives a float32 array with one row a text."""
 
-    def __init__(self, model: Bert, tokenizer: Tokenizer, pooling: Pooling) -> None:
+    def __init__(self, model: Bert, tokenizer: Tokenizer, settings: SentenceSettings) -> None:
         self.model = model
-        self.tokenizer = tokenizer
-        self.pooling = pooling
-        self.max_len = min(pooling.max_len or model.config.max_len, model.config.max_len)
+        self.tokenizer = lowered(tokenizer) if settings.lowercase else tokenizer
+        self.settings = settings
+        self.max_len = min(settings.max_len or model.config.max_len, model.config.max_len)
+        around = len(tokenizer.encode("").ids)
+        require(
+            around <= self.max_len,
+            f"texts of at most {self.max_len} tokens have no room for the {around} that stand around each",
+            "see max_seq_length in sentence_bert_config.json and model_max_length in tokenizer_config.json",
+        )
+        full = model.config.d_model * len(settings.modes)
+        self.width = min(settings.width or full, full)
+        self._n_prompt = 0 if settings.include_prompt else self._prompt_length()
+
+    def _prompt_length(self) -> int:
+        """Tokens of the prompt with what stands before it, not with what would end it."""
+        if not self.settings.prompt:
+            return 0
+        ids = self._cut(self.settings.prompt, self.tokenizer.encode(self.settings.prompt).ids)
+        special = {self.tokenizer.id_of(token) for token in self.tokenizer.special.values()}
+        return len(ids) - (ids[-1] in special)
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str], *, first: int = 1) -> NDArray[np.float32]:
         """`first` is the number of the first text, for whoever gives them in portions and wants errors to count on."""
         if isinstance(texts, str):
             raise UserError("one text was given where a list is expected", "write embed([text])")
-        rows = [self._cut(encoding.ids) for encoding in self.tokenizer.encode_batch(list(texts))]
-        vectors = np.zeros((len(rows), self.model.config.d_model), dtype=np.float32)
+        texts = [self.settings.prompt + text for text in texts]
+        rows = [self._cut(text, ids) for text, ids in zip(texts, self.tokenizer.encode_ids(texts), strict=True)]
+        vectors = np.zeros((len(rows), self.width), dtype=np.float32)
         for batch in batches(rows):
             vectors[batch] = self._run([rows[i] for i in batch])
         if (broken := ~np.isfinite(vectors).all(axis=1)).any():
@@ -100,9 +62,15 @@ class Embedder:
             )
         return vectors
 
-    def _cut(self, ids: list[int]) -> list[int]:
-        """Too long: keep the beginning and the closing special token."""
-        return ids if len(ids) <= self.max_len else [*ids[: self.max_len - 1], ids[-1]]
+    def _cut(self, text: str, ids: list[int]) -> list[int]:
+        """Too long: keep the beginning or the end, and all that stands around a text."""
+        if len(ids) <= self.max_len:
+            return ids
+        bare = self.tokenizer.encode_ids([text], special=False)[0]
+        around, room = len(ids) - len(bare), self.max_len - (len(ids) - len(bare))
+        before = next(start for start in range(around + 1) if ids[start : start + len(bare)] == bare)
+        kept = bare[len(bare) - room :] if self.settings.cut_left else bare[:room]
+        return [*ids[:before], *kept, *ids[before + len(bare) :]]
 
     def _run(self, rows: list[list[int]]) -> NDArray[np.float32]:
         width = max(map(len, rows))
@@ -111,11 +79,13 @@ class Embedder:
         for i, row in enumerate(rows):
             ids[i, : len(row)] = torch.tensor(row)
             valid[i, : len(row)] = True
-        mask = None if bool(valid.all()) else valid.to(self.model.device)
-        pooled = self.model.vectors(ids.to(self.model.device), mask, self.pooling.kind)
-        if self.pooling.normalise:
+        valid = valid.to(self.model.device)
+        hidden = self.model.encoder(ids.to(self.model.device), None if bool(valid.all()) else valid)
+        valid[:, : self._n_prompt] = False
+        pooled = pool(hidden, valid, self.settings.modes)
+        if self.settings.normalise:
             pooled = torch.nn.functional.normalize(pooled, dim=-1)
-        return pooled.float().cpu().numpy()
+        return pooled[:, : self.width].float().cpu().numpy()
 
     def summary(self) -> Summary:
         return summarise(self.model)

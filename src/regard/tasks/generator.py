@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.config import require
 from regard.decoding.search import greedy
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
+from regard.tasks.generation import AS_CONFIGURED, Writing
 from regard.text.tokenizer import Tokenizer
 
 Prompt = str | Sequence[dict[str, str]]
@@ -34,9 +36,11 @@ class Generator:
     always do.
     """
 
-    def __init__(self, model: Any, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Any, tokenizer: Tokenizer, writing: Writing = AS_CONFIGURED) -> None:
         self.model = model
         self.tokenizer = tokenizer
+        self._silent = torch.tensor(writing.silent_ids, dtype=torch.long, device=model.device)
+        self._first = () if writing.first_id is None else (writing.first_id,)
 
     def __call__(self, prompt: Prompt, *, limit: int = 128, raw: bool = False) -> Generation:
         ids = list(self._tokens(prompt, limit, raw))
@@ -69,8 +73,14 @@ class Generator:
         limit = min(limit, longest - len(ids))
         state = self.model.new_state(1, len(ids) + limit)
         prompt_ids = torch.tensor([ids], device=self.model.device)
-        for token in greedy(self.model.step, state, prompt_ids, limit=limit, end_ids=self.model.config.eos_ids):
+        ends, prefix = self.model.config.eos_ids, [self._first if len(ids) == 1 else ()]  # as in transformers
+        for token in greedy(self._step, state, prompt_ids, limit=limit, end_ids=ends, prefix=prefix):
             yield int(token[0])
+
+    def _step(self, ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
+        scores: Tensor = self.model.step(ids, state, valid)
+        scores[:, self._silent] = -torch.inf
+        return scores
 
     def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
         template = None if raw else self.tokenizer.chat_template

@@ -12,9 +12,11 @@ from regard.models.bert import Bert
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
-from regard.pretrained.bundled import TRANSLATOR, by_name
-from regard.tasks.embedder import Embedder, read_pooling
+from regard.pretrained.bundled import USUAL, by_name
+from regard.tasks.embedder import Embedder
+from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
+from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.translator import Translator
 from regard.text.gguf_vocabulary import from_metadata
 from regard.text.load import load_pair
@@ -36,13 +38,17 @@ def load(
         read_layout(path)  # a folder without a model is told as that, not as one without a tokenizer
     tokenizer, target = tokenizers_of(path)
     model = load_model(path, dtype=dtype, device=device)
+    writing = AS_CONFIGURED
+    if path.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
+        writing = read_writing(path, model.config)
+        model.config = writing.config(model.config)
     if isinstance(model, Transformer | RecurrentTranslator):
-        return Translator(model, tokenizer, target)
+        return Translator(model, tokenizer, target, writing)
     tokenizer.check_fits(model.config.vocab_size)
     if isinstance(model, Gpt) and model.unembed is not None:
-        return Generator(model, tokenizer)
+        return Generator(model, tokenizer, writing)
     if isinstance(model, Bert):
-        return Embedder(model, tokenizer, read_pooling(path))
+        return Embedder(model, tokenizer, read_sentence_settings(path))
     raise UserError(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
@@ -58,8 +64,6 @@ def ready(model: Model) -> Model:
 
 
 T = TypeVar("T")
-USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm"}
-"What serves a task where no model is given."
 VERBS = {"Translator": "translate", "Generator": "generate", "Embedder": "embed"}
 
 

@@ -97,7 +97,10 @@ class Translation:
         found: dict[str, Any] = {"source": self.source, "text": self.text, "score": self.score}
         found["log_probability"] = self.log_probability
         if self.alternatives:
-            found["alternatives"] = [{"text": each.text, "score": each.score} for each in self.alternatives]
+            found["alternatives"] = [
+                {"text": each.text, "score": each.score, "log_probability": each.log_probability}
+                for each in self.alternatives
+            ]
         if self.pieces:
             found["pieces"] = [piece.to_dict() for piece in self.pieces]
         if self.tree is not None and self.inside is not None:

@@ -1,6 +1,6 @@
 """Translate: sentences, many of them in order, or whole documents with their layout."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
+from regard.tasks.generation import AS_CONFIGURED, Writing
 from regard.tasks.translation import Inside, Translation, joined
 from regard.text.sentences import Segment, cut_long, segments
 from regard.text.tokenizer import Tokenizer
@@ -34,6 +35,8 @@ class Search:
     split: bool = False
     "Whether each sentence of a text is translated by itself."
     batch_tokens: int = BATCH_TOKENS
+    heard: Callable[[int], None] | None = None
+    "Told after each batch how many texts are done, about: alike lengths go together, not neighbours."
 
     def __post_init__(self) -> None:
         require(self.max_new is None or self.max_new >= 1, f"at most {self.max_new} new tokens", "expected at least 1")
@@ -49,7 +52,13 @@ class _Part(NamedTuple):
 class Translator:
     """`translate("O livro está em cima da mesa.", beam=4)` gives a `Translation`."""
 
-    def __init__(self, model: Transformer | RecurrentTranslator, source: Tokenizer, target: Tokenizer) -> None:
+    def __init__(
+        self,
+        model: Transformer | RecurrentTranslator,
+        source: Tokenizer,
+        target: Tokenizer,
+        writing: Writing = AS_CONFIGURED,
+    ) -> None:
         out_size = model.config.filled().get("target_vocab_size", model.config.vocab_size)
         source.check_fits(model.config.vocab_size)
         target.check_fits(out_size)
@@ -60,7 +69,9 @@ class Translator:
         self.max_len: int = model.config.max_len
         # Padding and the start are no words, and neither are the rows that a model has to spare.
         silent = {model.config.pad_id, model.config.start_id, *range(target.vocab_size, out_size)} - {None}
-        self._silent = torch.tensor(sorted(silent - set(model.config.eos_ids)), device=model.device)
+        silent |= set(writing.silent_ids)
+        self._first = () if writing.first_id is None else (writing.first_id,)
+        self._silent = torch.tensor(sorted(silent - {*model.config.eos_ids, *self._first}), device=model.device)
 
     def __call__(
         self,
@@ -95,12 +106,16 @@ class Translator:
         tree: bool = False,
         split: bool = False,
         batch_tokens: int = BATCH_TOKENS,
+        heard: Callable[[int], None] | None = None,
     ) -> Iterator[Translation]:
-        """In the order of `texts`, of which never more than a chunk is held; those alike in length go together."""
+        """In the order of `texts`, of which never more than a chunk is held; those alike in length go together.
+
+        `heard` is told meanwhile how many are done.
+        """
         if isinstance(texts, str):
             raise UserError("one text was given where several are expected", "write translate(text)")
         settings = BeamSettings(beam, n_best, length_penalty, keep_tree=tree)
-        return self._many(texts, Search(settings, max_new, split=split, batch_tokens=batch_tokens))
+        return self._many(texts, Search(settings, max_new, split=split, batch_tokens=batch_tokens, heard=heard))
 
     def document(self, text: str, *, beam: int = 4, length_penalty: float = 1.0) -> str:
         """Sentence by sentence; blank lines, indents and bullets stay as they are."""
@@ -110,10 +125,12 @@ class Translator:
         return summarise(self.model)
 
     def _many(self, texts: Iterable[str], search: Search) -> Iterator[Translation]:
+        before = 0
         for chunk in chunks(texts):
             read = self._read([segments(text, split=search.split) for text in chunk])
             rows = [part.ids for parts in read for part in parts if part.ids is not None]
-            found = iter(self._search_all(rows, search))
+            found = iter(self._search_all(rows, search, range(before, before + len(chunk))))
+            before += len(chunk)
             for text, parts in zip(chunk, read, strict=True):
                 done = [part.text if part.ids is None else self._written(part, next(found)) for part in parts]
                 yield joined(text, done, search.beam.length_penalty)
@@ -150,11 +167,16 @@ class Translator:
             parts += [each._replace(note=note) for each in self._fit(segment.text, again, max(1, room // 2))]
         return parts
 
-    def _search_all(self, rows: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]:
+    def _search_all(self, rows: Sequence[Sequence[int]], search: Search, numbers: range) -> list[list[Hypothesis]]:
+        """The rows of the texts with these `numbers`."""
         found: list[list[Hypothesis]] = [[] for _ in rows]
+        done = 0
         for batch in batches(rows, search.batch_tokens // search.beam.beams):
             for row, hypotheses in zip(batch, self._search([rows[i] for i in batch], search), strict=True):
                 found[row] = hypotheses
+            done += len(batch)
+            if search.heard:
+                search.heard(numbers.start + len(numbers) * done // len(rows))
         return found
 
     @torch.inference_mode()
@@ -163,7 +185,7 @@ class Translator:
         limits = [self._limit(len(row), search) for row in rows]
         state = self.model.new_state(self.model.encode(src, valid), valid, max(limits))
         start = torch.full((len(rows),), self.model.config.start_id, device=src.device)
-        ends, prefix = self.model.config.eos_ids, [search.prefix] * len(rows)
+        ends, prefix = self.model.config.eos_ids, [search.prefix or self._first] * len(rows)
         return beam_search(self._step, state, start, search.beam, limit=limits, end_ids=ends, prefix=prefix)
 
     def _limit(self, length: int, search: Search) -> int:

@@ -1,14 +1,14 @@
 """What the small files beside a vocabulary say: special tokens, added tokens, chat template.
 
 They are Hugging Face's tokenizer_config.json, special_tokens_map.json, added_tokens.json,
-chat_template.jinja and (for the size of the vocabulary alone) config.json. All may be missing. Code
-that a file names (`auto_map`) is never run: a tokenizer here is made of data only.
+chat_template.jinja and (for the size of the vocabulary and the class of the tokenizer) config.json. All may be
+missing. Code that a file names (`auto_map`) is never run: a tokenizer here is made of data only.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tokenizers
 
@@ -20,6 +20,8 @@ from regard.text.tokenizer import ROLES
 MAX_ADDED = 100_000
 "Most tokens that may be added to a vocabulary."
 MAX_TEMPLATE = 1 * MIB
+
+D = TypeVar("D", bool, bool | None)
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,12 @@ class Settings:
     chat_template: str | None = None
     rows: int | None = None
     "Size of the model's vocabulary by config.json."
+    tokenizer_class: str = ""
+    "As tokenizer_config.json or config.json names it."
+    model_type: str = ""
+    "By config.json."
 
-    def flag(self, name: str, default: bool) -> bool:
+    def flag(self, name: str, default: D) -> bool | D:
         """A true-or-false setting; null means unsaid."""
         value = self.config.get(name)
         if value is None:
@@ -83,9 +89,17 @@ def read_settings(directory: Path) -> Settings:
     ]
     if len(added) > MAX_ADDED:
         raise UserError(f"{len(added):,} added tokens in {directory}; at most {MAX_ADDED:,} are taken")
-    rows = _optional(directory / "config.json").get("vocab_size")
+    model = _optional(directory / "config.json")
+    rows, named = model.get("vocab_size"), config.get("tokenizer_class") or model.get("tokenizer_class")
     return Settings(
-        directory, config, roles, added, _chat_template(config, directory), rows if isinstance(rows, int) else None
+        directory,
+        config,
+        roles,
+        added,
+        _chat_template(config, directory),
+        rows=rows if isinstance(rows, int) else None,
+        tokenizer_class=str(named or ""),
+        model_type=str(model.get("model_type") or ""),
     )
 
 

@@ -4,6 +4,7 @@ The library believes the file: it takes ids of four billion, one id for two toke
 tokens and steps that double the text forty times. These are refused here, before it starts.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import tokenizers
 from regard.errors import UserError
 from regard.files import MAX_VOCABULARY, parse_json, read_text
 from regard.text.bytelevel import checked_vocabulary
+from regard.text.flags import with_flags
 from regard.text.guard import guarded
 from regard.text.settings import MAX_ADDED, Settings, add_tokens
 from regard.text.tokenizer import Tokenizer
@@ -38,6 +40,8 @@ def load_tokenizer_json(path: Path, settings: Settings) -> Tokenizer:
     text = read_text(path, MAX_VOCABULARY)
     data = parse_json(text, str(path))
     _check(data, str(path))
+    flagged = with_flags(data, settings)
+    text = text if flagged == data else json.dumps(flagged)
     with guarded(f"reading {path}", "the file is damaged, or made by a newer version of tokenizers"):
         core = tokenizers.Tokenizer.from_str(text)
     _check_places(core, data.get("added_tokens") or [], str(path))

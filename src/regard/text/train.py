@@ -7,21 +7,21 @@ differ in the last digits, so they are rounded.
 
 import json
 import random
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from threading import Event
 from typing import Any, Literal
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
-from tokenizers.normalizers import Normalizer
 
 from regard.errors import UserError
 from regard.text import template
 from regard.text.explain import BYTES
 from regard.text.guard import guarded
+from regard.text.interruptible import fed
+from regard.text.long_words import LongWords
 from regard.text.sentencepiece_core import SPACE, decoder
 from regard.text.settings import Added
 from regard.text.tokenizer import Tokenizer
@@ -71,18 +71,29 @@ class TokenizerConfig:
             if not low <= getattr(self, name) <= high:
                 raise UserError(f"{name} is {getattr(self, name)}", f"expected {low} to {high}")
 
+    @property
+    def spells(self) -> bool:
+        """Whether there is an id for each byte."""
+        return self.byte_fallback and self.kind in ("bpe", "unigram", "char")
 
-def train(texts: Iterable[str], config: TokenizerConfig, *, purpose: Purpose) -> Tokenizer:
+    def least(self, purpose: Purpose) -> int:
+        """Ids that any text needs: special tokens, bytes, a piece. How many letters it has is seen when it is read."""
+        n_special = len(set(SPECIAL[purpose].values()))
+        return n_special + (256 if self.kind == "byte-bpe" else 257 if self.spells else 1)
+
+
+def train(
+    texts: Iterable[str], config: TokenizerConfig, *, purpose: Purpose, tell: Callable[[str], None] = warnings.warn
+) -> Tokenizer:
     """Read the texts once, as a stream; `purpose` decides the special tokens and where they stand.
 
     Decoding gives back the text as normalised, except that bpe, unigram and word read ▁ as a space, that
-    what is unknown is lost, and that wordpiece keeps the words, not the spaces.
+    what is unknown is lost, and that wordpiece keeps the words, not the spaces. `tell` hears what was left out.
     """
-    special, core = SPECIAL[purpose], _pipeline(config)
-    spells = config.byte_fallback and config.kind in ("bpe", "unigram", "char")
+    special, core, spells = SPECIAL[purpose], _pipeline(config), config.spells
     first = [*dict.fromkeys(special.values()), *(BYTES if spells else ())]
     last = [first.pop(first.index("<pad>"))] if purpose == "translation" else []
-    pieces, merges = _learn(texts, config, config.vocab_size - len(first) - len(last))
+    pieces, merges = _learn(texts, config, config.vocab_size - len(first) - len(last), tell)
     scores = dict.fromkeys(first, 0.0) | pieces | dict.fromkeys(last, 0.0)
     ids = {token: id for id, token in enumerate(scores)}
     with guarded("building the tokenizer"):
@@ -123,10 +134,13 @@ def _pipeline(config: TokenizerConfig) -> tokenizers.Tokenizer:
     return core
 
 
-def _learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> tuple[_Scores, list[tuple[str, str]]]:
+def _learn(
+    texts: Iterable[str], config: TokenizerConfig, room: int, tell: Callable[[str], None]
+) -> tuple[_Scores, list[tuple[str, str]]]:
     """At most `room` pieces in the order of their ids, and the merges."""
     _check_room(1, config, room)
     core, kind = _pipeline(config), config.kind
+    long = LongWords(core.normalizer, core.pre_tokenizer)
     model, trainer = _LEARNERS.get(kind, (models.BPE, trainers.BpeTrainer))
     core.model = model()
     learner = trainer(vocab_size=room, show_progress=False)
@@ -139,13 +153,10 @@ def _learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> tuple[_S
     if kind == "wordpiece":  # ▁ tells the first piece of a word from the others
         begin = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
         core.pre_tokenizer = pre_tokenizers.Sequence([core.pre_tokenizer, begin])
-    stop = Event()
-    watched = _watched(texts, config, core.normalizer, room, stop)
-    with guarded("learning the vocabulary"), ThreadPoolExecutor(1) as pool:
-        try:
-            pool.submit(core.train_from_iterator, watched, learner).result()
-        finally:
-            stop.set()  # Ctrl-C is heard by this thread alone
+    with guarded("learning the vocabulary"):
+        fed(lambda given: core.train_from_iterator(given, learner), _watched(texts, config, long, room))
+    if long.count:
+        tell(str(long))
     learnt = json.loads(core.to_str())["model"]
     pieces = _rounded(dict(learnt["vocab"])) if kind == "unigram" else dict.fromkeys(learnt["vocab"], 0.0)
     pieces = _marked(pieces) if kind == "wordpiece" else pieces
@@ -153,21 +164,18 @@ def _learn(texts: Iterable[str], config: TokenizerConfig, room: int) -> tuple[_S
     return dict(islice(pieces.items(), room)), [(left, right) for left, right in learnt.get("merges", [])]
 
 
-def _watched(
-    texts: Iterable[str], config: TokenizerConfig, normaliser: Normalizer, room: int, stop: Event
-) -> Iterator[str]:
-    """The texts; and their end, while the library waits, is the moment to refuse them."""
+def _watched(texts: Iterable[str], config: TokenizerConfig, long: LongWords, room: int) -> Iterator[str]:
+    """The texts as they are learnt from; and their end, while the library waits, is the moment to refuse them."""
     letters: set[str] = set()
     empty = True
-    for text in texts:
-        if stop.is_set():
-            raise UserError("stopped")
+    for text in map(long.taken_out, texts):
         empty = empty and not text
         if config.kind == "unigram":
-            letters.update(normaliser.normalize_str(text))
+            letters.update(long.normaliser.normalize_str(text))
         yield text
     if empty:
-        raise UserError("there is no text to learn a vocabulary from")
+        found = f": {long}" if long.count else ""
+        raise UserError(f"there is no text to learn a vocabulary from{found}", "expected sentences")
     _check_room(len(letters), config, room)
 
 

@@ -122,6 +122,9 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name, where in DECIDED.items():
             require(name not in self.model, f"model.{name} is decided by {where}", f"leave it out and set {where}")
+        least, size = self.text.least("translation"), self.text.vocab_size
+        hint = f"the kind {self.text.kind} needs at least {least}: special tokens, 256 bytes if it spells, a piece"
+        require(size >= least, f"text.vocab_size is {size}", hint)
         # sentences are tokenised once and kept on disk, so a split cannot change from step to step
         require(
             self.text.dropout == 0, f"text.dropout is {self.text.dropout}", "runs have no BPE dropout yet; leave it"

@@ -1,5 +1,6 @@
 """What of a run's settings has decided its numbers so far, and must stay while it goes on."""
 
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,9 +49,10 @@ def changes(old: Any, new: Any) -> list[str]:
 def refuse_decided(before: RunConfig, now: RunConfig) -> None:
     changed = changes(essence(before), essence(now))
     if changed:
+        free = f"free are {', '.join(FREE)}, the paths in [data], and train.steps where train.schedule is "
+        free += f"{' or '.join(ENDLESS)}; for anything else start a new run with `regard train`"
         raise UserError(
             f"what decided the run's numbers so far must stay: {', '.join(changed)}",
-            f"free are {', '.join(FREE)}, the paths in [data], and train.steps where train.schedule is "
-            f"{' or '.join(ENDLESS)}; for anything else start a new run with `regard train`",
+            textwrap.fill(free, 78, subsequent_indent="  "),
             exit_code=USAGE,
         )

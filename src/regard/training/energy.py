@@ -1,4 +1,4 @@
-"""Joules and grams of CO2 of a run: measured where the machine has a meter, else estimated, and always labelled so."""
+"""Energy and grams of CO2 of a run: measured where the machine has a meter, else estimated, and always labelled so."""
 
 import time
 from dataclasses import dataclass
@@ -24,8 +24,18 @@ class Energy:
         return self.joules / 3.6e6 * GRAMS_PER_KWH
 
     def __str__(self) -> str:
-        amount = f"{self.joules / 3600:.1f} Wh" if self.joules >= 3600 else f"{self.joules:.0f} J"
-        return f"{amount}, {self.grams_co2:.1f} g CO2 ({self.kind}: {self.how}; {GRAMS_PER_KWH:.0f} g/kWh)"
+        amount = f"{scaled(self.joules / 3600)}Wh, {scaled(self.grams_co2)}g CO2"
+        return f"{amount} ({self.kind}: {self.how}; {GRAMS_PER_KWH:.0f} g/kWh)"
+
+
+def scaled(value: float) -> str:
+    """Three digits and the prefix of a unit: 0.0914 is "91.4 m"."""
+    prefix, factor = next(
+        (each for each in (("k", 1e3), ("", 1.0)) if value >= 0.9995 * each[1]),
+        ("m", 1e-3),  # less is not told apart from nothing by any meter
+    )
+    number = value / factor
+    return f"{number:,.0f} {prefix}" if number >= 99.95 else f"{number:.3g} {prefix}"
 
 
 class Meter:
@@ -48,9 +58,7 @@ class Meter:
                     self.seen[path] = now
             return Energy(self.before + self.total, "measured", "RAPL, whole processor package")
         busy = time.process_time() - self.cpu_start  # seconds of all cores together
-        return Energy(
-            self.before + busy * WATTS_PER_CORE, "estimated", f"CPU time at {WATTS_PER_CORE:.0f} W a busy core"
-        )
+        return Energy(self.before + busy * WATTS_PER_CORE, "estimated", f"{WATTS_PER_CORE:.0f} W a busy core")
 
 
 def _rapl_counters() -> list[Path]:

@@ -1,18 +1,102 @@
 """A run's folder: who works in it, what was decided, and what is kept.
 
-run.toml  log.jsonl  tokenizer/  data/  checkpoints/  best/  model/  lock
+run.toml  log.jsonl  tokenizer/  data/  checkpoints/  best/  model/  finished.json  lock
+
+No torch here: what is wrong with a name or a key is said before the seconds that it takes.
 """
 
+import contextlib
 import json
 import os
+import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from regard.config import build, read_toml, set_values, to_dict, to_toml
 from regard.errors import USAGE, UserError
-from regard.files import read_json_object
+from regard.files import read_json_object, write_bytes
 from regard.machine import is_alive
+from regard.training.config import RunConfig
+
+RUN_FILE, LOG_FILE, END_FILE = "run.toml", "log.jsonl", "finished.json"
+PLACES = ("tokenizer", "data", "checkpoints", "best", "model", "tensorboard")
+"Folders that a run makes in its own."
+MARK = "# A run of regard: `regard train` wrote this file, `regard resume` reads it.\n"
+"How a folder that is a run's is told from one that happens to hold a run.toml."
+
+
+def read_run(path: Path, assignments: Sequence[str] = ()) -> RunConfig:
+    """A run's TOML with `--set` laid over it; paths in it are relative to the current folder."""
+    return build(RunConfig, set_values(read_toml(path), assignments), "")
+
+
+def write_run(config: RunConfig, folder: Path) -> None:
+    write_bytes(folder / RUN_FILE, (MARK + to_toml(to_dict(config))).encode("utf-8"))
+
+
+def is_run(file: Path) -> bool:
+    """Whether this run.toml was written by `regard train`, and is not a recipe that lies here."""
+    return file.is_file() and file.read_bytes().startswith(MARK.encode())
+
+
+def has_checkpoint(folder: Path) -> bool:
+    return (folder / "checkpoints" / "latest").is_file()
+
+
+def refuse_taken(folder: Path) -> None:
+    """A new run goes where there is none yet, and nothing that it would write over."""
+    if not is_run(folder / RUN_FILE):
+        theirs = [name for name in (RUN_FILE, *PLACES) if (folder / name).exists()]
+        if theirs:
+            hint = "choose another folder with --out"
+            raise UserError(f"{folder} holds {theirs[0]}, which no run of regard wrote", hint, exit_code=USAGE)
+    elif (folder / "checkpoints").exists():
+        raise UserError(f"{folder} holds a run already", f"go on with `regard resume {folder}`", exit_code=USAGE)
+
+
+def clear(folder: Path) -> None:
+    """Make room for a new run where an earlier start was killed; a run with checkpoints is never touched."""
+    refuse_taken(folder)
+    if is_run(folder / RUN_FILE):
+        for leftover in ("tokenizer", "data", "tensorboard"):
+            shutil.rmtree(folder / leftover, ignore_errors=True)
+
+
+class Start:
+    """What a start makes goes again, unless it is kept; what was there before stays."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.is_kept = folder, False
+
+    def keep(self) -> None:
+        self.is_kept = True
+
+    @contextmanager
+    def folders(self) -> Iterator[None]:
+        """Around the lock, which stands in the folder."""
+        made = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
+        try:
+            yield
+        finally:
+            if not self.is_kept:
+                with contextlib.suppress(OSError):  # not made after all, or not empty
+                    for place in made:
+                        place.rmdir()
+
+    @contextmanager
+    def files(self) -> Iterator[None]:
+        """Inside the lock: nobody else writes here."""
+        before = {path.name for path in self.folder.iterdir()}
+        try:
+            yield
+        finally:
+            for name in set() if self.is_kept else {RUN_FILE, LOG_FILE, *PLACES} - before:
+                if (self.folder / name).is_dir():
+                    shutil.rmtree(self.folder / name, ignore_errors=True)
+                else:
+                    (self.folder / name).unlink(missing_ok=True)
 
 
 @contextmanager

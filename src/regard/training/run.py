@@ -2,21 +2,20 @@
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from regard.config import build, read_toml, set_values, to_dict, to_toml
-from regard.data.corpus import read_rows
+from regard.config import to_dict
 from regard.data.report import report
 from regard.data.shards import Shards, prepare
 from regard.errors import UserError
-from regard.files import expanded, read_json_object, write_bytes, write_json
+from regard.evaluation.translation import Score
+from regard.files import read_json_object, write_json
 from regard.models.base import Model
 from regard.text.load import load as load_tokenizer
 from regard.text.tokenizer import Tokenizer
@@ -24,41 +23,27 @@ from regard.text.train import train as train_tokenizer
 from regard.training import checkpoint
 from regard.training.config import RunConfig
 from regard.training.decided import changes, essence, without_free
+from regard.training.folder import END_FILE
 from regard.training.loop import Listener, Progress, Trainer
 from regard.training.model import autocast_type, blank_model, keep_padding_zero, new_model, new_optimizer
 from regard.training.ranks import ALONE, Ranks
+from regard.training.sources import Sources
 from regard.training.validate import Validation, validate
 from regard.weights.store import save_model
 
-RUN_FILE, LOG_FILE, END_FILE = "run.toml", "log.jsonl", "finished.json"
-MARK = "# A run of regard: `regard train` wrote this file, `regard resume` reads it.\n"
-"How a folder that is a run's is told from one that happens to hold a run.toml."
-
-
-def read_run(path: Path, assignments: Sequence[str] = ()) -> RunConfig:
-    """A run's TOML with `--set` laid over it; paths in it are relative to the current folder."""
-    return build(RunConfig, set_values(read_toml(path), assignments), "")
-
 
 @dataclass(frozen=True)
-class Sources:
-    """Where the sentences are."""
+class Finished:
+    folder: Path
+    "Of the model."
+    steps: list[int]
+    "Its weights are the average of these checkpoints."
+    validation: Validation | None
 
-    config: RunConfig
-
-    def paths(self, names: Sequence[str]) -> list[Path]:
-        paths = [expanded(name) for name in names]
-        missing = [str(path) for path in paths if not path.is_file()]
-        if missing:
-            raise UserError(f"there is no file {', '.join(missing)}", "check [data], or use --set data.train=PATH")
-        return paths
-
-    def rows(self, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-        return read_rows(self.paths(names), columns=self.config.data.columns or None)
-
-    def pairs(self, names: Sequence[str], limit: int | None) -> list[tuple[str, ...]]:
-        """The first pairs with something on both sides."""
-        return list(islice((row for row in self.rows(names) if row[0].strip() and row[1].strip()), limit))
+    @property
+    def scores(self) -> list[Score]:
+        found = self.validation
+        return [score for score in (found.bleu, found.chrf) if score] if found else []
 
 
 def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ranks: Ranks = ALONE) -> Trainer:
@@ -71,7 +56,7 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
     pairs: list[tuple[str, ...]] = []
     if config.data.valid:
         valid = _shards(config, sources, "valid", tokenizer, folder, listeners, ranks)
-        pairs = ranks.first("reading data.valid", lambda: sources.pairs(config.data.valid, config.valid.sentences))
+        pairs = ranks.first("reading data.valid", lambda: sources.pairs("valid", config.valid.sentences))
     facts = _facts(config, train, valid, pairs, ranks)
     newest = _newest(folder, ranks)
     ranks.compare({**facts, "checkpoint": newest and ranks.every("finding it", lambda: checkpoint.mark_of(newest))})
@@ -113,8 +98,9 @@ def _tokenizer(
         if (place / "tokenizer_config.json").is_file():  # the last file to be written
             return
         _tell(listeners, "stage", text=f"learning a vocabulary of {config.text.vocab_size:,} tokens")
-        texts = (text for row in sources.rows(config.data.train) for text in row[:2])
-        learnt = train_tokenizer(texts, config.text, purpose="translation")
+        texts = (text for row in sources.rows("train") for text in row[:2])
+        tell = partial(_tell, listeners, "stage")
+        learnt = train_tokenizer(texts, config.text, purpose="translation", tell=lambda text: tell(text=text))
         if learnt.vocab_size < config.text.vocab_size:
             _tell(listeners, "stage", text=f"the text gave no more than {learnt.vocab_size:,} tokens")
         learnt.save(place)
@@ -134,17 +120,21 @@ def _shards(
 ) -> Shards:
     """Rank 0 tokenises; the others read what it wrote, so their own files cannot differ."""
     data, place = config.data, folder / "data" / name
-    names: Sequence[str] = getattr(data, name)
+
+    def heard(n_rows: int) -> None:
+        if not n_rows:  # else it was done already, which is no news
+            files = ", ".join(Path(path).name for path in sources.names(name))
+            _tell(listeners, "stage", text=f"tokenising data.{name}: {files}")
 
     def work() -> None:
-        _tell(listeners, "stage", text=f"tokenising {', '.join(names)}")
         prepare(
-            sources.paths(names),
+            sources.paths(name),
             [tokenizer, tokenizer],
             place,
             columns=data.columns or None,
             max_len=data.max_len,
             too_long=data.too_long,
+            progress=heard,
         )
 
     ranks.first(f"tokenising data.{name}", work, patient=True)
@@ -218,10 +208,9 @@ def _tell(listeners: Sequence[Listener], kind: str, **values: Any) -> None:
 def data_report(config: RunConfig) -> Any:
     """What is in the files, and what training and test have in common."""
     sources = Sources(config)
-    others = {name: getattr(config.data, name) for name in ("valid", "test")}
     return report(
-        sources.paths(config.data.train),
-        {name: sources.paths(files) for name, files in others.items() if files},
+        sources.paths("train"),
+        {name: sources.paths(name) for name in ("valid", "test") if sources.names(name)},
         columns=config.data.columns or None,
     )
 
@@ -239,7 +228,7 @@ def save_whole(model: Model, *, tokenizer: Tokenizer, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def finish(trainer: Trainer) -> tuple[Path, Validation | None]:
+def finish(trainer: Trainer) -> Finished:
     """Average the last checkpoints; keep whichever validates better, the average or the best single one."""
     folder, ranks = trainer.folder, trainer.ranks
     places, best = folder / "checkpoints", trainer.progress.best_step
@@ -248,11 +237,12 @@ def finish(trainer: Trainer) -> tuple[Path, Validation | None]:
         steps = ranks.first("looking for checkpoints", lambda: _whole_ones(places, trainer))
         found = _tried(trainer, model, [checkpoint.path_of(places, step) for step in steps])
         if found is not None and found.goodness < trainer.progress.best and checkpoint.path_of(places, best).is_dir():
+            steps = [best]
             found = _tried(trainer, model, [checkpoint.path_of(places, best)])
         tokenizer = load_tokenizer(folder / "tokenizer")
         ranks.first("saving the model", lambda: save_whole(model, tokenizer=tokenizer, folder=folder / "model"))
         ranks.first("ending", lambda: write_json(folder / END_FILE, {"step": trainer.progress.step}))
-    return folder / "model", found
+    return Finished(folder / "model", steps, found)
 
 
 def is_finished(trainer: Trainer) -> bool:
@@ -271,7 +261,3 @@ def _tried(trainer: Trainer, model: Model, paths: list[Path]) -> Validation | No
     """Put the mean of these checkpoints into `model`, and validate it where there is something to validate with."""
     trainer.ranks.every("averaging", lambda: model.load_state_dict(checkpoint.average(paths)) and None)
     return trainer.validate(model) if trainer.validate else None
-
-
-def write_run(config: RunConfig, folder: Path) -> None:
-    write_bytes(folder / RUN_FILE, (MARK + to_toml(to_dict(config))).encode("utf-8"))

@@ -14,7 +14,7 @@ import torch
 from faults.refusal import measured, refused
 from regard.cli import convert as verb
 from regard.cli.main import run
-from regard.cli.unpickle import read_pickle
+from regard.unpickle import read_pickle
 from weights.checkpoints import bits, save_tiny, tensors_of
 
 MIB = 2**20
@@ -175,7 +175,7 @@ def test_a_file_called_torch_in_the_current_directory_is_not_torch(old: Path, mo
 def test_a_tensor_that_repeats_its_bytes_is_refused_before_it_is_copied(tmp_path: Path) -> None:
     save(tmp_path / "x.bin", {"a": torch.zeros(1).expand(10**12)})
     assert (tmp_path / "x.bin").stat().st_size < 5000
-    action = "from regard.cli.unpickle import read_pickle; from pathlib import Path; read_pickle(Path(sys.argv[1]))"
+    action = "from regard.unpickle import read_pickle; from pathlib import Path; read_pickle(Path(sys.argv[1]))"
     message, grown = measured(action, tmp_path / "x.bin")
     assert "a has shape [1000000000000], but only 4 bytes" in message
     assert grown < 100 * MIB

@@ -1,6 +1,6 @@
 """Pickled weights (.bin, .pt) turned into safetensors: the one door for them, and a process of its own.
 
-    python -m regard.cli.unpickle DIRECTORY FILE...
+    python -m regard.unpickle DIRECTORY FILE...
 
 A pickle is a program. PyTorch's restricted reader runs only the few calls that rebuild tensors; what those may
 claim about sizes is checked here, against the bytes that are really in the file.

@@ -1,0 +1,51 @@
+"""What a run has come to, and what to do with it."""
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.cli.terminal import columns
+
+if TYPE_CHECKING:
+    from regard.training.config import RunConfig
+    from regard.training.run import Finished
+
+
+def describe(found: "Finished") -> str:
+    """Which weights these are, how good, and on what that was found."""
+    lines = [f"the model is {origin(found.steps)}"]
+    for score in found.scores:
+        lines += [str(score), f"  {score.signature}"]
+    if found.scores:
+        lines.append("on the validation set, which chose these weights, so the scores flatter a little")
+    return "\n".join(lines)
+
+
+def origin(steps: list[int]) -> str:
+    if len(steps) == 1:
+        return f"the checkpoint of step {steps[0]:,}"
+    *first, last = (f"{step:,}" for step in steps)
+    return f"the average of the checkpoints of steps {', '.join(first)} and {last}"
+
+
+def next_commands(config: "RunConfig", model: Path) -> str:
+    name = shlex.quote(str(model))
+    lines = [f'try: regard translate --model {name} "…"']
+    if config.data.test:
+        options = [f"--data {shlex.quote(nearest(path))}" for path in config.data.test]
+        options += [f"--column {shlex.quote(column)}" for column in config.data.columns]
+        lines.append(command(f"     regard evaluate --model {name}", options))
+    return "\n".join(lines)
+
+
+def command(start: str, options: list[str]) -> str:
+    """On one line where it fits, else on lines that can be pasted together."""
+    whole = " ".join([start, *options])
+    return whole if len(whole) <= columns() else " \\\n         ".join([start, *options])
+
+
+def nearest(path: str) -> str:
+    """From here, where that is inside."""
+    short = os.path.relpath(path)
+    return path if short.startswith(os.pardir) else short

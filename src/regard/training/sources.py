@@ -1,0 +1,58 @@
+"""Where a run's sentences are, and what to type where they are not."""
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from regard.data.catalogue import read_catalogue
+from regard.data.corpus import read_rows
+from regard.errors import UserError
+from regard.files import expanded, what_is_at
+from regard.training.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files of each set: train, valid and test."""
+
+    config: RunConfig
+
+    def names(self, which: str) -> tuple[str, ...]:
+        names: tuple[str, ...] = getattr(self.config.data, which)
+        return names
+
+    def paths(self, which: str) -> list[Path]:
+        paths = [expanded(name) for name in self.names(which)]
+        missing = [path for path in paths if not path.is_file()]
+        other = [path for path in missing if path.exists()]
+        if other:
+            hint = f"give the files with the sentences, not what holds or makes them; the key is data.{which}"
+            raise UserError(f"data.{which}: {other[0]} is {what_is_at(other[0])}, not a file", hint)
+        if missing:
+            raise UserError(f"there is no file {', '.join(map(str, missing))}", _mend(which, paths, missing[0]))
+        return paths
+
+    def check(self, sets: Sequence[str]) -> None:
+        for which in sets:
+            self.paths(which)
+
+    def rows(self, which: str) -> Iterator[tuple[str, ...]]:
+        return read_rows(self.paths(which), columns=self.config.data.columns or None)
+
+    def pairs(self, which: str, limit: int | None) -> list[tuple[str, ...]]:
+        """The first pairs with something on both sides."""
+        return list(islice((row for row in self.rows(which) if row[0].strip() and row[1].strip()), limit))
+
+
+def _mend(which: str, paths: Sequence[Path], missing: Path) -> str:
+    own = json.dumps([f"my.{path.name}" for path in paths], ensure_ascii=False)
+    own = f"--set {shlex.quote(f'data.{which}={own}')}"
+    for name, entry in read_catalogue().data.items():
+        here = Path("data") / entry.folder
+        if missing.parent.parts[-2:] == here.parts:
+            to = "" if missing.parent.absolute() == here.absolute() else f" --to {shlex.quote(str(missing.parent))}"
+            return f"fetch it with `regard get {name}{to}`,\n  or name your own: {own}"
+    return f"check [data], or name other files: {own}"
