@@ -12,7 +12,7 @@ from regard.config import require
 from regard.layers.dropout import Dropout
 from regard.layers.encoder import Encoder
 from regard.layers.feedforward import Activation
-from regard.layers.head import MaskedLmHead, Pooler, PoolKind, ReplacedTokenHead, pool
+from regard.layers.head import MaskedLmHead, Pooler, ReplacedTokenHead
 from regard.models.base import Model, Output, TextConfig
 
 HeadName = Literal["masked_lm", "next_sentence", "replaced_token", "classify", "tag", "span"]
@@ -87,10 +87,6 @@ class Bert(Model):
         pooled = None if self.pooler is None else self.pooler(hidden, valid)
         heads: dict[str, Tensor] = {name: self.apply_head(name, hidden, pooled) for name in self.config.heads}
         return Output(next(iter(heads.values()), hidden), hidden, pooled, heads)
-
-    def vectors(self, ids: Tensor, valid: Tensor | None, kind: PoolKind) -> Tensor:
-        """One vector (B, D) a text, without heads."""
-        return pool(self.encoder(ids, valid), valid, kind)
 
     def apply_head(self, name: str, hidden: Tensor, pooled: Tensor | None) -> Tensor:
         head = self.heads[name]

@@ -165,7 +165,7 @@ def _before_work(value: Any, *_: Any, **__: Any) -> Any:
     return items
 
 
-_WORK = 400
+_WORK = 1_000
 "What an item or letter costs in a filter that works through all of them before anyone can look at the clock."
 
 # Filters whose result can be far larger than what they are given, or that take long over it; each check returns
