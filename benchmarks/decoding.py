@@ -97,10 +97,11 @@ def convert(name: str, folder: Path, place: Path, kind: str) -> None:
         spec.register_vocabulary(words)
         spec.config.bos_token = spec.config.eos_token = spec.config.unk_token = words[-1]
     else:
+        words.pop()  # the row of the padding, from which a translation starts: the converter drops it as all zeros
         spec.register_source_vocabulary(words)
         spec.register_target_vocabulary(words)
-        spec.config.bos_token, spec.config.eos_token, spec.config.unk_token = words[-1], words[0], words[1]
-        spec.config.decoder_start_token = words[-1]
+        spec.config.bos_token = spec.config.eos_token = spec.config.decoder_start_token = words[0]
+        spec.config.unk_token = words[1]
     place.mkdir()
     spec.validate()
     spec.optimize(quantization=kind)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from regard.config import require
 from regard.decoding.search import FREE, Prefix, S, Step, forced_ids, refuse_broken, refuse_unknown
+from regard.decoding.top import top
 from regard.decoding.tree import Candidate, Growth, Reason, Tree
 from regard.errors import UserError
 
@@ -178,7 +179,7 @@ class _Search:
         """The best continuations and their parents; with a tree, also as many of those right behind them."""
         wanted = self.settings.beams * (2 if self.trees is not None else 1)
         # The best of all are among the best of each: two small sortings instead of a large one.
-        gains, tokens = log_probs.topk(min(wanted, log_probs.size(-1)))  # (n, W, k)
+        gains, tokens = top(log_probs, min(wanted, log_probs.size(-1)))  # (n, W, k)
         refuse_broken(gains[..., 0].exp())  # where a forced token has no chance, 0 is a number and -inf is not
         totals = (self.live.values[..., None] + gains).flatten(1)  # (n, W · k)
         values, place = totals.topk(min(wanted, totals.size(1)))  # (n, k)

@@ -11,6 +11,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from regard.decoding.top import top
 from regard.errors import UserError
 from regard.layers.state import DecodingState
 
@@ -65,9 +66,9 @@ def write(
 
 
 def likeliest(scores: Tensor, rows: Tensor, t: int) -> Tensor:
-    best, token = scores.max(-1)  # (n)
+    best, token = top(scores, 1)  # (n, 1)
     refuse_broken(best)
-    return token
+    return token[:, 0]
 
 
 greedy = partial(write, likeliest)

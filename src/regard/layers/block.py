@@ -72,11 +72,13 @@ class Block(nn.Module):
         assert self.cross is not None
         assert context.memory_mask is not None
         if context.state is not None and context.state.memory:
-            keys_values = context.state.memory[self.layer]
+            k, v = context.state.memory[self.layer]
         else:
             assert context.memory is not None
-            keys_values = self.cross.keys_values(context.memory)
-        return self.cross(self.cross.queries(x), *keys_values, context.memory_mask)
+            k, v = self.cross.keys_values(context.memory)
+        # Hypotheses of one sentence look at the same memory: they are as good as more tokens of one row.
+        rows = x.reshape(len(k), -1, x.size(-1))  # (B, W · T, D)
+        return self.cross(self.cross.queries(rows), k, v, context.memory_mask).view(x.shape)
 
 
 def make_attention(config: BlockConfig) -> MultiHeadAttention:

@@ -57,9 +57,10 @@ class Int8Weight:
         if steps is None:
             return functional.linear(x, self.values * self.scales[:, None], bias)
         x, shape = x.reshape(-1, x.size(-1)), x.shape
-        scale = x.abs().amax(-1, keepdim=True).clamp_(min=TINY)  # (M, 1)
+        scale = x.abs().amax(-1, keepdim=True)  # (M, 1)
+        # A row of zeros becomes 0 / 0, and whatever the kernel makes of that, 0 again when it is multiplied back.
         out = FBGEMM(x / scale, 1 / steps, steps + 1, self.packed)  # (M, N)
-        out = out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale)
+        out = out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale, out=out)
         return out.view(*shape[:-1], -1)
 
 

@@ -39,7 +39,8 @@ class KeyValueState:
         """`shape` is (layers, rows, key/value heads, longest text, width of a head)."""
         self.keys_values = torch.zeros((2, *shape), dtype=dtype, device=device)  # (2, L, B, G, S, K)
         self.lengths = torch.zeros(shape[1], dtype=torch.long, device=device)
-        self.memory: list[tuple[Tensor, Tensor]] = []  # cross-attention: projected once, (B, G, S, K) per layer
+        self.memory: list[tuple[Tensor, Tensor]] = []  # cross-attention: projected once, (B, G, S, K) per layer,
+        # or (B / W, G, S, K) where every W rows, the hypotheses of one sentence, look at the same
         self.memory_valid: Tensor | None = None  # (B, S)
         self._equal: int | None = 0  # the length of every row, while they agree: slices instead of scatters
         self._slots: Tensor | slice = slice(0, 0)
@@ -90,9 +91,25 @@ class KeyValueState:
         store = pad(self.keys_values, (0, 0) * 3 + (0, more)) if more > 0 else self.keys_values[:, :, : len(index)]
         store[..., :used, :] = taken
         self.keys_values = store
-        self.memory = [(k.index_select(0, index), v.index_select(0, index)) for k, v in self.memory]
-        self.memory_valid = None if self.memory_valid is None else self.memory_valid[index]
+        self._reorder_memory(index)
         self._set_lengths(self.lengths[index])
+
+    def _reorder_memory(self, index: Tensor) -> None:
+        """Neighbours with the same memory share it, if all have as many such neighbours: so have hypotheses."""
+        if not self.memory:
+            return
+        rows = index // self._n_shared
+        owners, counts = rows.unique_consecutive(return_counts=True)
+        self._take_memory(rows if bool((counts != counts[:1]).any()) else owners)
+
+    @property
+    def _n_shared(self) -> int:
+        return max(1, len(self.lengths) // max(1, len(self.memory[0][0])))
+
+    def _take_memory(self, rows: Tensor) -> None:
+        if not torch.equal(rows, torch.arange(len(self.memory[0][0]), device=rows.device)):
+            self.memory = [(k.index_select(0, rows), v.index_select(0, rows)) for k, v in self.memory]
+            self.memory_valid = None if self.memory_valid is None else self.memory_valid[rows]
 
     def truncate(self, lengths: Tensor) -> None:
         lengths = torch.minimum(self.lengths, lengths)
@@ -115,6 +132,7 @@ class KeyValueState:
             shape = len(self.lengths), *other.memory[0][0].shape[1:]
             self.memory = [(k.new_zeros(shape), v.new_zeros(shape)) for k, v in other.memory]
             self.memory_valid = self._whole_memory() & False
+        self._take_memory(torch.arange(len(self.lengths), device=self.lengths.device) // self._n_shared)
         ours = self._whole_memory() if self.memory_valid is None else self.memory_valid
         theirs = other._whole_memory() if other.memory_valid is None else other.memory_valid
         pairs = zip(self.memory, other.memory, strict=True)
