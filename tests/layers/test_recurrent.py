@@ -311,7 +311,16 @@ class TestState:
         with pytest.raises(UserError, match="grows to 7 tokens, the decoding state holds 6"):
             state.open(2)
         state.open(2, torch.tensor([[True, True], [True, True], [True, False]]))
-        long, _ = self.filled([6], max_len=8)
+
+    @pytest.mark.parametrize("row", [0, 1])
+    def test_a_longer_text_makes_all_rows_longer(self, row: int) -> None:
+        long, carries = self.filled([6], max_len=8)
         short, _ = self.filled([1], max_len=5)
-        with pytest.raises(UserError, match="grows to 6 tokens"):
-            short.insert(0, long)
+        before = short.lengths
+        short.insert(row, long)
+        assert before.tolist() == [1]
+        assert short.capacity == 8
+        assert short.lengths.tolist() == [1, 6][1 - row :]
+        assert_close(short.carry[row], carries[0, 6])
+        short.append(short.carry + 1)
+        assert_close(short.carry[row], carries[0, 6] + 1)

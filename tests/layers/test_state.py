@@ -229,26 +229,56 @@ def test_truncate_forgets_all_but_the_first_tokens(name: str, lengths: list[int]
 
 @families
 @pytest.mark.parametrize("capacity", [5, CAPACITY, 20])
-@pytest.mark.parametrize("row", [0, 1, 2])
+@pytest.mark.parametrize("row", [0, 1, 2, 3])
 def test_insert_puts_a_text_into_a_slot_and_leaves_the_others_alone(name: str, row: int, capacity: int) -> None:
     state, texts = started(name, [1, 2, 3], [4], [5, 6])
-    texts[row] = Text(name, [9, 8, 7, 6], source=[2, 7, 1, 8, 2, 8, 1])  # longer than any other source
+    texts[row:] = [Text(name, [9, 8, 7, 6], source=[2, 7, 1, 8, 2, 8, 1]), *texts[row + 1 :]]  # the longest source
     state.insert(row, texts[row].state(capacity))
     assert_sound(state, texts)
-    write(state, texts, [[10], [11], [12]])
+    write(state, texts, [[10 + b] for b in range(len(texts))])
     texts[row] = Text(name, [3], source=[6])
     state.insert(row, texts[row].state(capacity))
-    write(state, texts, [[10], [11], [12]])
+    write(state, texts, [[10 + b] for b in range(len(texts))])
     assert_sound(state, texts)
 
 
 @families
-def test_a_text_too_long_for_its_slot_is_the_users_error_and_harms_nothing(name: str) -> None:
+@pytest.mark.parametrize("row", [0, 2])
+def test_a_text_with_more_room_gives_it_to_all_rows(name: str, row: int) -> None:
     state, texts = started(name, [1, 2, 3], [4])
-    with pytest.raises(UserError, match=f"10 tokens.*{CAPACITY}"):
-        state.insert(0, Text(name, [1] * 10).state(12))
+    texts[row:] = [Text(name, [1] * 10), *texts[row + 1 :]]
+    state.insert(row, texts[row].state(12))
+    assert state.capacity == 12
     assert_sound(state, texts)
-    write(state, texts, [[1], [2]])
+    write(state, texts, [[b + 1, b + 2] for b in range(len(texts))])
+    with pytest.raises(UserError, match="13 tokens.*12"):
+        model_of(name).step(torch.ones(len(texts), 1, dtype=torch.long), state)
+
+
+@families
+def test_rows_may_come_after_rows_have_left(name: str) -> None:
+    """The place in memory that a row left is used again, and is zero by then."""
+    state, texts = started(name, [1, 2, 3, 4, 5], [4], [5, 6])
+    state.reorder(torch.tensor([2, 1]))
+    texts = [texts[2], texts[1]]
+    assert not state._store[:, :, 2:].any()
+    for more in (Text(name, [7]), Text(name, [8, 9], source=[2])):
+        texts.append(more)
+        state.insert(len(texts) - 1, more.state())
+        assert_sound(state, texts)
+        write(state, texts, [[b] for b in range(len(texts))])
+    assert_sound(state, texts)
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_the_memory_is_as_wide_as_the_longest_source_that_is_left(name: str) -> None:
+    state, texts = started(name, [1, 2, 3], [4])
+    texts.append(Text(name, [5], source=list(range(1, 9))))
+    state.insert(2, texts[2].state())
+    assert state.memory[0][0].size(2) == 8
+    state.reorder(torch.tensor([1, 0]))
+    assert state.memory[0][0].size(2) == 3
+    write(state, [texts[1], texts[0]], [[1], [2]])
 
 
 @families
@@ -291,7 +321,7 @@ class Operations(RuleBasedStateMachine):
             self.state = empty_state(self.texts)
 
     def fits(self, new: list[list[int]]) -> bool:
-        return all(len(text.written) + len(more) <= CAPACITY for text, more in zip(self.texts, new, strict=True))
+        return all(len(text.written) + len(more) <= self.state.capacity for text, more in zip(self.texts, new, strict=True))
 
     def write_or_refuse(self, new: list[list[int]], sides: list[str] | None) -> None:
         with torch.no_grad():
@@ -331,11 +361,11 @@ class Operations(RuleBasedStateMachine):
 
     @rule(data=st.data(), written=st.lists(tokens, max_size=5), source=st.lists(tokens, min_size=1, max_size=6))
     def insert(self, data: st.DataObject, written: list[int], source: list[int]) -> None:
-        row = data.draw(st.integers(0, len(self.texts) - 1))
-        self.texts[row] = Text(self.name, written, source)
+        row = data.draw(st.integers(0, min(len(self.texts), 4)))
+        self.texts[row:] = [Text(self.name, written, source), *self.texts[row + 1 :]]
+        self.vacant[row:] = [False, *self.vacant[row + 1 :]]
         with torch.no_grad():
             self.state.insert(row, self.texts[row].state(data.draw(st.integers(5, 12))))
-        self.vacant[row] = False
 
     @rule(data=st.data())
     def free(self, data: st.DataObject) -> None:

@@ -241,11 +241,8 @@ class RecurrentState:
         self.history.masked_fill_(gone[:, :, None, None, None], 0.0)
 
     def insert(self, row: int, other: Self) -> None:
-        used = int(other.lengths[0])
-        require_room(used, self.capacity)
-        self.free(row)
-        self.history[row, : used + 1] = other.history[0, : used + 1]
-        self.lengths[row] = used
+        self.history = put_row(self.history, row, other.history, 1)
+        self.lengths = put_row(self.lengths.clone()[:, None], row, other.lengths[:, None], 1)[:, 0]
         pairs = zip(self.source, other.source, strict=True)
         self.source = Source(*(put_row(ours.clone(), row, theirs, 1) for ours, theirs in pairs))
 
