@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from regard.cli.counting import Count
-from regard.cli.opening import open_task, opening
+from regard.cli.opening import open_task, opening, precision_option
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.errors import UserError
@@ -31,6 +31,7 @@ Examples:
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many sentences.")
 @click.option("--bootstrap", type=click.IntRange(0, 100_000), default=1000, show_default=True, help="Interval.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the translations here, one a line.")
+@precision_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     model: str | None,
@@ -40,13 +41,14 @@ def command(
     limit: int | None,
     bootstrap: int,
     out: Path | None,
+    precision: str,
     as_json: bool,
 ) -> None:
     """Translate the sources in --data and score them against the references: BLEU and chrF as sacrebleu counts them."""
     sources, references = read_pairs(data, columns, limit)
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UserError(f"{out} cannot be written", "give a file name in a directory that exists")
-    texts = translated(model, sources, beam)
+    texts = translated(model, sources, beam, precision)
     if out:
         out.write_text("\n".join(texts) + "\n", encoding="utf-8")
     with waiting("scoring"):
@@ -73,11 +75,11 @@ def read_pairs(data: tuple[Path, ...], columns: tuple[str, ...], limit: int | No
     return [row[0] for row in rows], [row[1] for row in rows]
 
 
-def translated(model: str | None, sources: list[str], beam: int) -> list[str]:
+def translated(model: str | None, sources: list[str], beam: int, precision: str) -> list[str]:
     with opening(model):
         from regard.tasks.translator import Translator
 
-        translate = open_task(model, Translator)
+        translate = open_task(model, Translator, precision)
     count = Count("sentences", len(sources))
     texts = [each.text for each in translate.many(sources, beam=beam, heard=count.heard)]
     tell(f"{len(sources):,} sentences translated")

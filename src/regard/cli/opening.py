@@ -5,6 +5,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
+
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.errors import QUOTED, USAGE, UserError, cut
@@ -42,6 +44,14 @@ OFF: dict[str, tuple[Any, ...]] = {"is_decoder": (False,), "add_cross_attention"
 "Keys that change a number unless they have such a value."
 
 
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(["auto", "fp32", "bf16", "int8"]),
+    default="auto",
+    show_default=True,
+    help="Bits of the weights: auto takes int8 for large models where this CPU is faster with it.",
+)
+
 GIVE = "give the model's directory, a .gguf file, or hf:owner/name"
 
 
@@ -65,11 +75,16 @@ def check_name(model: str) -> None:
             raise UserError(f"there is no model at '{cut(model, QUOTED)}'", GIVE)
 
 
-def open_task(model: str | None, task: type[T]) -> T:
+def open_task(model: str | None, task: type[T], precision: str = "auto") -> T:
     """The model as this task; without one, what is bundled or installed for it."""
     from regard.tasks.load import load_task
+    from regard.tasks.precision import chosen
 
-    return load_task(None if model is None else find_model(model), task)
+    path = find_model(USUAL[task.__name__] if model is None else model)
+    found = chosen(precision, path)
+    if precision == "auto" and found != "fp32":
+        tell(f"weights in {found}, which is faster here (--precision fp32 keeps the file's numbers)")
+    return load_task(path, task, found)
 
 
 def find_model(model: str) -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from regard.cli.counting import Count
-from regard.cli.opening import open_task, opening
+from regard.cli.opening import open_task, opening, precision_option
 from regard.cli.records import decode_lines, records
 from regard.cli.terminal import columns, tell
 from regard.errors import USAGE, UserError
@@ -46,6 +46,7 @@ Examples:
     help="The power P of --n-best; above 0 favours longer ones.",
 )
 @click.option("--max-new", type=click.IntRange(min=1), help="Most tokens to write; by default twice the source and 10.")
+@precision_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: text, score, alternatives.")
 @click.option("--tree", is_flag=True, help="Show the paths that the beam followed, and why each ended.")
 @click.option("--tree-all", "whole", is_flag=True, help="As --tree, with the paths that never entered the beam.")
@@ -64,6 +65,7 @@ def command(
     n_best: int,
     length_penalty: float,
     max_new: int | None,
+    precision: str,
     as_json: bool,
     tree: bool,
     whole: bool,
@@ -80,7 +82,7 @@ def command(
     with opening(model):
         from regard.tasks.translator import Translator
 
-        translate = open_task(model, Translator)
+        translate = open_task(model, Translator, precision)
     tree = tree or whole
     search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_new": max_new, "tree": tree}
     from_stdin = str(path) == "-" or (path is None and (not texts or "-" in texts))

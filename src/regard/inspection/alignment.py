@@ -36,11 +36,8 @@ def cross_attention(model: Transformer, src: Tensor, tgt: Tensor, layers: Sequen
     modules: list[Any] = [model.decoder.blocks[layer].cross for layer in layers]
     with _caught(modules) as calls:
         model.decoder(tgt, memory=model.encode(src), table=model.target_table)
-    weights = [
-        readable(module.queries(x), k, v, mask, scale=module.scale)[1]
-        for module, (x, (k, v), mask) in zip(modules, calls, strict=True)
-    ]
-    return torch.cat(weights)
+    calls_of = zip(modules, calls, strict=True)
+    return torch.cat([readable(q, k, v, mask, scale=module.scale)[1] for module, (q, k, v, mask) in calls_of])
 
 
 @torch.no_grad()

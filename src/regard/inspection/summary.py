@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.layers.head import Unembed
 from regard.machine import memory_limit_bytes
-from regard.models.base import Model
+from regard.models.base import Model, without_memory
 from regard.models.registry import FAMILIES
 
 PARTS: dict[str, str] = {
@@ -65,7 +65,9 @@ class Summary:
 
 
 def summarise(model: Model) -> Summary:
-    """Works on a model without memory (device `meta`) as well."""
+    """Of the model as its configuration builds it, whatever its weights have become (joined, in eight bits, absent)."""
+    with without_memory():
+        model = type(model)(model.config)
     parts: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         part = next((part for part, pattern in PARTS.items() if re.search(pattern, name)), "other")

@@ -115,6 +115,7 @@ class MultiHeadAttention(nn.Module):
         return turned[:, : self.n_heads], turned[:, self.n_heads : n_turned], heads[:, n_turned:]
 
     def queries(self, x: Tensor, rotation: Rotation | None = None) -> Tensor:
+        assert self.qkv is None, "joined layers make queries, keys and values at once: call project"
         q = self.q(x).unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2)  # (B, H, T, K)
         return rotation.turn(q) if rotation else q
 

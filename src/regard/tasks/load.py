@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-
 from regard.errors import UserError
 from regard.layers.block import Block
 from regard.models.base import Model
@@ -16,6 +14,7 @@ from regard.pretrained.bundled import USUAL, by_name
 from regard.tasks.embedder import Embedder
 from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
+from regard.tasks.precision import DTYPES, Precision, chosen
 from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.translator import Translator
 from regard.text.gguf_vocabulary import from_metadata
@@ -25,19 +24,20 @@ from regard.weights.store import load_model, locate, read_layout
 
 
 def load(
-    source: str | Path, *, dtype: torch.dtype | None = torch.float32, device: str = "cpu", revision: str | None = None
+    source: str | Path, *, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None
 ) -> Any:
     """The task that a model is made for.
 
     A `Translator` for encoder-decoders, a `Generator` for language models, an `Embedder` for bare encoders.
     `source` is a directory, a bundled name, a GGUF file or `hf:owner/name`. The task has `.model`, `.tokenizer` and
-    `.summary()`.
+    `.summary()`. Its model is for reading and writing only: to train or save one, take `load_model`.
     """
     path = locate(by_name(source), revision)
+    dtype = DTYPES[chosen(precision, path, device)]
     if path.is_dir():
         read_layout(path)  # a folder without a model is told as that, not as one without a tokenizer
     tokenizer, target = tokenizers_of(path)
-    model = load_model(path, dtype=dtype, device=device)
+    model = fused(load_model(path, dtype=dtype, device=device))
     writing = AS_CONFIGURED
     if path.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
         writing = read_writing(path, model.config)
@@ -55,8 +55,8 @@ def load(
     )
 
 
-def ready(model: Model) -> Model:
-    """The same model for reading and writing only: fewer and larger products. It can no longer be trained or saved."""
+def fused(model: Model) -> Model:
+    """The same model with fewer and larger products."""
     for module in model.modules():
         if isinstance(module, Block):
             module.fuse()
@@ -67,9 +67,9 @@ T = TypeVar("T")
 VERBS = {"Translator": "translate", "Generator": "generate", "Embedder": "embed"}
 
 
-def load_task(source: str | Path | None, task: type[T]) -> T:
+def load_task(source: str | Path | None, task: type[T], precision: Precision = "fp32") -> T:
     """`source` as this task; without one, the model that comes with regard or with a package for it."""
-    loaded = load(source or by_name(USUAL[task.__name__]))
+    loaded = load(source or by_name(USUAL[task.__name__]), precision=precision)
     if not isinstance(loaded, task):
         verb = VERBS[type(loaded).__name__]
         raise UserError(

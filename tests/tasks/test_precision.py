@@ -1,0 +1,109 @@
+"""In which precision a model is opened, and what that changes."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from models import tiny
+from regard.errors import UserError
+from regard.layers import int8
+from regard.layers.int8 import Int8Weight
+from regard.models.base import Model
+from regard.tasks import precision
+from regard.tasks.load import fused
+from regard.tasks.precision import bytes_of, chosen
+from tasks import generators, translators
+
+
+def logits(model: Model) -> torch.Tensor:
+    """Of every family, for a fixed input."""
+    torch.manual_seed(1)
+    ids = torch.randint(1, 20, (2, 7))
+    found: torch.Tensor = (model(ids, ids) if hasattr(model, "target_table") else model(ids)).logits
+    return found
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "marian", "t5", "bart"])
+@torch.inference_mode()
+def test_fewer_and_larger_products_give_the_same_numbers(name: str) -> None:
+    model = tiny.make(name)
+    theirs = logits(model)
+    ours = logits(fused(model))
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return generators.save(tmp_path, generators.model())
+
+
+@pytest.mark.parametrize("name", ["fp32", "bf16", "int8"])
+def test_every_precision_writes(folder: Path, name: Any) -> None:
+    written = regard.load(folder, precision=name)("The book", limit=8)
+    assert 1 <= len(written.ids) <= 8
+
+
+def test_int8_is_in_every_large_product_and_nowhere_else(folder: Path) -> None:
+    model = regard.load(folder, precision="int8").model
+    held = [name for name, module in model.named_modules() if isinstance(getattr(module, "weight", None), Int8Weight)]
+    parts = ("attn.qkv", "attn.o", "ffn.gate_up", "ffn.down")
+    layers = [f"decoder.blocks.{layer}.{part}" for layer in range(model.config.n_layers) for part in parts]
+    assert sorted(held) == sorted([*layers, "decoder.embed.token", "unembed"])
+
+
+def test_bf16_halves_the_weights(folder: Path) -> None:
+    assert {each.dtype for each in regard.load(folder, precision="bf16").model.parameters()} == {torch.bfloat16}
+
+
+def test_auto_takes_int8_from_a_size_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen("auto", folder) == "fp32"
+    monkeypatch.setattr(precision, "LARGE", bytes_of(folder))
+    assert chosen("auto", folder) == "int8"
+    monkeypatch.setattr(precision, "LARGE", bytes_of(folder) + 1)
+    assert chosen("auto", folder) == "fp32"
+
+
+def test_auto_takes_fp32_where_the_kernel_is_gone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "LARGE", 0)
+    monkeypatch.setattr(precision, "largest_step", lambda: None)
+    assert chosen("auto", folder) == "fp32"
+
+
+def test_auto_takes_fp32_on_another_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "LARGE", 0)
+    assert chosen("auto", folder, "meta") == "fp32"
+
+
+def test_unknown_precisions_are_refused(folder: Path) -> None:
+    with pytest.raises(UserError, match="did you mean 'int8'"):
+        regard.load(folder, precision="int88")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="for the CPU"):
+        chosen("int8", folder, "cuda")
+
+
+@pytest.mark.parametrize("name", ["fp32", "int8"])
+def test_a_summary_counts_the_same_whatever_became_of_the_weights(tmp_path: Path, name: Any) -> None:
+    plain = translators.model()
+    summary = regard.load(translators.save(tmp_path), precision=name).summary()
+    assert summary.n_parameters == plain.n_parameters
+    assert sum(summary.parts.values()) == plain.n_parameters
+
+
+def test_int8_vectors_of_real_sentences_keep_their_direction(minilm_dir: Path, data_dir: Path) -> None:
+    with gzip.open(data_dir / "sst2" / "glue_dev.tsv.gz", "rt", encoding="utf-8") as file:
+        sentences = [line.rstrip("\n").split("\t")[1] for line in file][1:201]
+    plain, eight = (regard.load(minilm_dir, precision=name)(sentences) for name in ("fp32", "int8"))
+    assert len(sentences) == 200
+    assert 1 - float(np.mean((plain * eight).sum(1))) < 0.002
+
+
+def test_int8_translations_look_inside_themselves_too(tmp_path: Path) -> None:
+    written = regard.load(translators.save(tmp_path), precision="int8")("O livro está em cima da mesa.")
+    rows = written.alignment().weights.sum(-1)
+    torch.testing.assert_close(rows, torch.ones_like(rows))
+    assert int8.largest_step() in (63, 127)
