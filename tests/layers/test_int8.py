@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.layers import int8
-from regard.layers.int8 import Int8Weight, largest_step
+from regard.layers.int8 import Int8Weight, largest_step, turn
 from regard.layers.linear import Linear, hold, joined, linear, lookup
 
 
@@ -28,12 +28,12 @@ def test_the_product_is_that_of_the_floats_within_two_percent(shape: tuple[int, 
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(0, 2**31), st.floats(-6, 6), st.integers(1, 20))
-def test_a_row_is_bit_equal_whoever_its_mates_are(seed: int, magnitude: float, mates: int) -> None:
+@given(st.integers(0, 2**31), st.floats(-6, 6), st.integers(1, 70), st.sampled_from([5, 40, 64, 96, 256, 384, 768]))
+def test_a_row_is_bit_equal_whoever_its_mates_are(seed: int, magnitude: float, mates: int, width: int) -> None:
     torch.manual_seed(seed)
-    weight, row = Int8Weight.of(torch.randn(24, 40)), torch.randn(1, 40)
+    weight, row = Int8Weight.of(torch.randn(24, width)), torch.randn(1, width)
     alone = weight.product(row, None)
-    others = torch.randn(mates, 40) * 10.0**magnitude
+    others = torch.randn(mates, width) * 10.0**magnitude
     others[0, 0] = 1e6  # an outlier
     assert torch.equal(weight.product(torch.cat([others, row]), None)[-1:], alone)
 
@@ -44,6 +44,24 @@ def test_any_magnitude_keeps_its_precision(scale: float) -> None:
     weight, x = torch.randn(8, 32), torch.randn(4, 32)
     found = Int8Weight.of(weight).product(x * scale, None) / scale
     assert relative(found, x @ weight.mT) < 0.02
+
+
+def test_a_few_large_numbers_leave_the_others_their_precision() -> None:
+    torch.manual_seed(0)
+    weight, x = torch.randn(64, 384), torch.randn(8, 384)
+    x[:, 62] = 40.0
+    weight[:, 62] = 0.0
+    as_it_stands = (x * 63 / 40).round() * 40 / 63
+    ours, plain = Int8Weight.of(weight).product(x, None), as_it_stands @ weight.mT
+    assert relative(ours, x @ weight.mT) < relative(plain, x @ weight.mT) / 3
+
+
+@pytest.mark.parametrize("width", [1, 5, 36, 48, 384, 1024])
+def test_turning_twice_is_turning_back(width: int) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, width)
+    torch.testing.assert_close(turn(turn(x)), x)
+    torch.testing.assert_close(turn(x).norm(), x.norm())
 
 
 def test_zeros_stay_zeros_and_what_is_no_number_stays_none() -> None:
@@ -93,7 +111,7 @@ def test_without_the_kernel_the_result_is_slower_and_still_right(monkeypatch: py
 
 SATURATED = """
 import torch
-from regard.layers.int8 import Int8Weight, largest_step
+from regard.layers.int8 import Int8Weight, largest_step, turn
 torch.manual_seed(0)
 weight, x = torch.randn(64, 256).abs(), torch.randn(8, 256).abs()
 found, expected = Int8Weight.of(weight).product(x, None), x @ weight.mT

@@ -280,11 +280,11 @@ def test_weights_times_values_are_the_fused_output_of_the_layer(name: str) -> No
         hook = block.cross.register_forward_hook(lambda _, args, out, seen=seen: seen.append((args, out)))
         weights = cross_attention(transformer, src, tgt, [layer])
         hook.remove()
-        (_, (k, v), mask), out = seen[0]
+        (q, k, v, mask), out = seen[0]
         groups = weights.size(1) // v.size(1)
         ours = weights @ v.repeat_interleave(groups, dim=1)
         assert_close(block.cross.o(ours.transpose(1, 2).flatten(-2)), out, rtol=0, atol=1e-5)
-        again = readable(block.cross.queries(seen[0][0][0]), k, v, mask, scale=block.cross.scale)
+        again = readable(q, k, v, mask, scale=block.cross.scale)
         assert_close(again[1], weights)
         assert not block.cross._forward_pre_hooks
 
