@@ -10,6 +10,7 @@ from regard.config import require
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.bert import Bert
+from regard.tasks.batching import batches
 from regard.tasks.pooling import pool
 from regard.tasks.sentence_settings import SentenceSettings
 from regard.text.flags import lowered
@@ -53,7 +54,7 @@ class Embedder:
         texts = [self.settings.prompt + text for text in texts]
         rows = [self._cut(text, ids) for text, ids in zip(texts, self.tokenizer.encode_ids(texts), strict=True)]
         vectors = np.zeros((len(rows), self.width), dtype=np.float32)
-        for batch in batches(rows):
+        for batch in batches([len(row) for row in rows], BATCH_TOKENS):
             vectors[batch] = self._run([rows[i] for i in batch])
         if (broken := ~np.isfinite(vectors).all(axis=1)).any():
             raise UserError(
@@ -89,14 +90,3 @@ class Embedder:
 
     def summary(self) -> Summary:
         return summarise(self.model)
-
-
-def batches(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Row numbers in groups of like length: little padding, a bounded number of tokens."""
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-    groups: list[list[int]] = []
-    for i in order:
-        if not groups or (len(groups[-1]) + 1) * len(rows[i]) > BATCH_TOKENS:
-            groups.append([])
-        groups[-1].append(i)
-    return groups
