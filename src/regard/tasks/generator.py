@@ -63,7 +63,7 @@ class Generator:
     ) -> Iterator[str]:
         """The text piece by piece; the pieces joined are the whole text.
 
-        `number` is that of the prompt among several, by which it draws: those of `many` count from 0.
+        `number` is that of the prompt among several, by which it draws; those of `many` count from 0.
         """
         draft, ids = self._draft(stop), self.encode(prompt, raw=raw)
         for (id,) in self._tokens([ids], [number], limit, sampling):
@@ -82,16 +82,17 @@ class Generator:
         raw: bool = False,
         sampling: SampleSettings | None = None,
         stop: Sequence[str] = (),
+        first: int = 0,
         heard: Callable[[int], None] | None = None,
     ) -> Iterator[Generation]:
         """In the order of `prompts`, of which never more than a chunk is held; those alike in length go together.
 
-        Each text is as if alone; drawn ones depend on the seed and on the prompt's number. `heard` is told
-        meanwhile how many are done.
+        Each text is as if alone; a drawn one depends on the seed and on the number of its prompt, counted from `first`.
+        `heard` is told meanwhile how many are done.
         """
         if isinstance(prompts, str):
             raise UserError("one text was given where several are expected", "write generate(text)")
-        done = 0
+        done = first
         for chunk in chunks(prompts, FIRST_CHUNK, LAST_CHUNK):
             rows, first = [self.encode(prompt, raw=raw) for prompt in chunk], done
             drafts = [self._draft(stop) for _ in chunk]
