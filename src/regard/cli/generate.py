@@ -61,7 +61,7 @@ def command(
     `-`, reads stdin, one prompt a line.
     """
     luck = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    given = {name: value for name, value in luck.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in luck.items() if value is not None}
     check(given, stop, system=system, raw=raw)
     with opening(model, "Generator"):
         from regard.decoding.sample import SampleSettings
@@ -71,7 +71,7 @@ def command(
         generate = open_task(model, Generator)
     if system is not None and generate.tokenizer.chat_template is None:
         raise UserError("--system is for chat models, and this one has no chat template", "put it into the prompt")
-    wish = {"limit": max_new, "raw": raw, "sampling": sampling, "stop": stop}
+    wish: dict[str, Any] = {"limit": max_new, "raw": raw, "sampling": sampling, "stop": stop}
     if as_json:
         answer(generate, records(prompts), system, wish, typed=is_typed(prompts, None))
         return

@@ -160,7 +160,7 @@ def plain_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", Notice)
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]  # it needs the first argument alone
         yield
 
 
