@@ -5,6 +5,7 @@ hint, never a traceback, and leaves with `exit_code`.
 """
 
 import difflib
+import warnings
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -33,6 +34,15 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+
+class Notice(UserWarning):
+    """What the user should know though the work goes on; the command line tells it in one line."""
+
+
+def notify(text: str, *, stacklevel: int = 1) -> None:
+    """`stacklevel` as in `warnings.warn`: 1 is the caller's own line."""
+    warnings.warn(text, Notice, stacklevel=stacklevel + 1)
 
 
 def pick(name: str, known: Mapping[str, T], noun: str, *, listing: str = "") -> T:

@@ -4,8 +4,9 @@ import contextlib
 import json
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from regard.errors import UserError
 
@@ -98,16 +99,26 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Readers see the old file or the whole new one, also after a power cut. A pipe or a device is written to."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write. Readers see the old one or the whole new one, also after a power cut or an error in between.
+
+    A pipe or a device is written to.
+    """
     # Not tempfile: its files are readable by the owner alone, and the rename would keep that.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         if path.parent == Path("/dev") or (path.exists() and not path.is_file()):
-            path.write_bytes(data)
+            with path.open("wb") as file:
+                yield file
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -191,3 +191,14 @@ def test_a_model_that_is_installed_splits_without_being_named(
     assert smollm2_file.is_file()
     assert run(["tokenize", LECTURE]) == 0
     assert capsys.readouterr().out.startswith("A|rag|orn|▁told|▁Fro|do|▁to|▁mind|▁L|oth|lor|ien\t49 1808")
+
+
+def test_words_that_were_left_out_are_told_in_one_plain_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.txt").write_text(f"{TEXT}{'ab' * 3000}\n", encoding="utf-8")
+    args = ["--train", str(tmp_path / "text.txt"), "--vocab-size", "320", "--out", str(tmp_path / "out")]
+    assert run(["tokenize", *args]) == 0
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("warning: 1 word of more than 1,000 characters")
+    assert second.startswith(str(tmp_path / "out"))

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from regard.cli.main import cli
-from regard.cli.translate import lines_in, lines_of
+from regard.cli.records import lines_in, lines_of
 from regard.errors import UserError
 from tasks.translators import save, translator
 

@@ -82,3 +82,17 @@ def test_a_prompt_longer_than_the_model_is_refused(generator: Generator) -> None
 def test_a_limit_ends_the_text(generator: Generator) -> None:
     short = generator("Once upon a time", limit=3)
     assert (len(short.ids), short.reason) == (3, "limit")
+
+
+def test_a_stop_string_ends_a_real_answer(generator: Generator) -> None:
+    answer = generator("What is the capital of France?", limit=30, stop=[" Par"])
+    assert (answer.text, answer.reason) == ("The capital of France is", "stop")
+
+
+def test_real_prompts_together_are_answered_as_if_each_were_alone(generator: Generator) -> None:
+    prompts = [
+        "What is the capital of France?",
+        "Name a colour.",
+        "Write one short line about the sea and its colours.",
+    ]
+    assert list(generator.many(prompts, limit=12)) == [generator(prompt, limit=12) for prompt in prompts]

@@ -16,9 +16,10 @@ from regard.inspection.alignment import cross_attention
 from regard.layers.attention import readable
 from regard.pretrained import bundled
 from regard.tasks import translator as module
+from regard.tasks.batching import batches, chunks
 from regard.tasks.load import load_task
 from regard.tasks.translation import Translation
-from regard.tasks.translator import Translator, batches, chunks
+from regard.tasks.translator import Translator
 from tasks.translators import MAX_LEN, model, save, tokenizer, translator
 
 KINDS = ["marian", "pegasus", "t5", "recurrent"]
@@ -116,17 +117,17 @@ def test_texts_are_read_a_chunk_at_a_time() -> None:
     for _ in range(40):
         next(results)
     assert asked <= module.FIRST_CHUNK * 3
-    sizes = [len(chunk) for chunk in chunks("x" for _ in range(20_000))]
+    sizes = [len(chunk) for chunk in chunks(range(20_000), module.FIRST_CHUNK, module.LAST_CHUNK)]
     assert sizes[:3] == [32, 64, 128]
     assert max(sizes) == module.LAST_CHUNK
     assert sum(sizes) == 20_000
 
 
 def test_a_batch_holds_no_more_than_its_budget() -> None:
-    rows = [[0] * n for n in (5, 1, 9, 3, 3, 30, 2)]
-    groups = list(batches(rows, 12))
+    lengths = [5, 1, 9, 3, 3, 30, 2]
+    groups = list(batches(lengths, 12))
     assert sorted(i for group in groups for i in group) == list(range(7))
-    assert all(len(group) == 1 or len(group) * max(len(rows[i]) for i in group) <= 12 for group in groups)
+    assert all(len(group) == 1 or len(group) * max(lengths[i] for i in group) <= 12 for group in groups)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "\t \n\n"])

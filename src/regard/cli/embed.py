@@ -1,13 +1,21 @@
 """`regard embed`: sentences in, vectors out."""
 
 import json
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from regard.cli.opening import open_task, opening
-from regard.cli.records import records
+from regard.cli.counting import Count
+from regard.cli.opening import open_task, opening, precision_option
+from regard.cli.records import is_typed, lines_in, read
+from regard.errors import USAGE, UserError
+
+if TYPE_CHECKING:
+    from regard.data.vectors import Vectors, Write
 
 CHUNK = 512
 "Lines read before the first vector comes out: enough to sort by length, few enough for a pipe."
@@ -15,6 +23,8 @@ CHUNK = 512
 EXAMPLES = """\b
 Examples:
   regard embed "A cat sat on the mat." "A dog lay on the rug."
+  regard embed --file sentences.txt --out vectors.npy
+  regard embed --file reviews.csv --column text --out vectors.parquet
   regard embed --model path/to/model < sentences.txt > vectors.jsonl
 """
 
@@ -22,20 +32,89 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("texts", nargs=-1)
 @click.option("--model", help="A directory or hf:owner/name; by default an installed one.")
-def command(texts: tuple[str, ...], model: str | None) -> None:
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Read this file: one text a line, or a table (.csv, .tsv, .jsonl, .parquet).",
+)
+@click.option("--column", metavar="NAME", help="The column of the table that holds the texts.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write this file: .npy (the array), .jsonl or .parquet (text and vector).",
+)
+@precision_option
+def command(
+    texts: tuple[str, ...],
+    model: str | None,
+    path: Path | None,
+    column: str | None,
+    out: Path | None,
+    precision: str,
+) -> None:
     """Turn each text into a vector: one JSON array a line, in order.
 
     With no TEXTS, or for `-`, reads stdin, one text a line.
     """
+    lines = texts_of(texts, path, column)
+    if out is not None:
+        from regard.data.vectors import writer_of
+
+        writer_of(out)  # a wrong ending is told before any work
     with opening(model, "Embedder"):
         from regard.tasks.embedder import Embedder
 
-        embed = open_task(model, Embedder)
-    for number, chunk in enumerate(chunks(records(texts))):
-        for vector in embed(chunk, first=1 + number * CHUNK):
-            click.echo(json.dumps([round(float(x), 7) for x in vector]))
+        embed = open_task(model, Embedder, precision)
+    size, done = 1 if is_typed(texts, path) else CHUNK, 0
+    with closing(Count("texts", total(path))) as count, into(out, embed.width) as write:
+        while chunk := list(islice(lines, size)):
+            vectors = embed(chunk, first=done + 1, heard=count.heard)
+            count.make_room()
+            write(chunk, vectors)
+            done += len(chunk)
 
 
-def chunks(lines: Iterator[str]) -> Iterator[list[str]]:
-    while chunk := list(islice(lines, CHUNK)):
-        yield chunk
+def texts_of(texts: tuple[str, ...], path: Path | None, column: str | None) -> Iterator[str]:
+    from regard.data.corpus import TABLES, kind_of, read_rows
+
+    if path is None or (kind_of(path) not in TABLES and path.suffix != ".gz"):
+        if column is not None:
+            raise UserError("--column is for tables", f"give --file with one of {', '.join(TABLES)}", exit_code=USAGE)
+        return read(texts, path)
+    if texts:
+        raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)
+    if column is None and kind_of(path) in TABLES:
+        hint = "say which column holds the texts: --column NAME"
+        raise UserError(f"{path} is a table", hint, exit_code=USAGE)
+    rows = read_rows(path, columns=None if column is None else [column])
+    first = list(islice(rows, 1))  # now, so that a wrong path or name is told before the model is opened
+    return (text for (text,) in chain(first, rows))
+
+
+def total(path: Path | None) -> int | None:
+    """About as many texts as there will be: a quoted text of a .csv may have several lines."""
+    from regard.data.corpus import kind_of, n_rows
+
+    if path is None or path.suffix == ".gz":
+        return None
+    if kind_of(path) == ".parquet":
+        return n_rows(path)
+    lines = lines_in(path)
+    return lines and lines - (kind_of(path) in (".csv", ".tsv"))  # the header
+
+
+@contextmanager
+def into(out: Path | None, width: int) -> Iterator["Write"]:
+    from regard.data.vectors import plain, vectors_into
+
+    if out is not None:
+        with vectors_into(out, width) as write:
+            yield write
+        return
+
+    def show(_: Sequence[str], vectors: "Vectors") -> None:
+        for vector in plain(vectors):
+            click.echo(json.dumps(vector))
+
+    yield show

@@ -13,14 +13,16 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
 import click
 
 from regard import __version__
 from regard.cli.terminal import discard, tell
-from regard.errors import FAILURE, INTERRUPTED, MAX_MESSAGE, OUT_OF_MEMORY, TERMINATED, USAGE, UserError, cut
+from regard.errors import FAILURE, INTERRUPTED, MAX_MESSAGE, OUT_OF_MEMORY, TERMINATED, USAGE, Notice, UserError, cut
 
 BROKEN_PIPE = 141  # what a shell reports for a program that a closed pipe ended
 HEADINGS = ("use", "train", "look", "judge", "change")
@@ -140,13 +142,26 @@ def run(args: Sequence[str] | None = None) -> int:
             raise UserError("there is nowhere to write the result: standard output is closed", hint, exit_code=FAILURE)
         # Not `cli.main`: click would answer a broken pipe and Ctrl-C in its own way.
         arguments = list(sys.argv[1:] if args is None else args)
-        with cli.make_context("regard", arguments or ["--help"], obj=settings) as ctx:
+        with plain_warnings(), cli.make_context("regard", arguments or ["--help"], obj=settings) as ctx:
             cli.invoke(ctx)
     except (Exception, KeyboardInterrupt) as error:
         if settings.debug and not isinstance(error, click.exceptions.Exit):
             tell("".join(traceback.format_exception(error)).rstrip())
         code = _report(error)
     return _settle(code)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """One line for each, without the place in the code that Python shows beside it."""
+
+    def show(message: Warning | str, *_place: object) -> None:
+        tell(f"warning: {cut(' '.join(str(message).splitlines()), MAX_MESSAGE)}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = show  # type: ignore[assignment]  # it needs the first argument alone
+        yield
 
 
 def _report(error: BaseException) -> int:

@@ -11,9 +11,9 @@ import click
 
 from regard.cli.counting import Count
 from regard.cli.opening import open_task, opening, precision_option
-from regard.cli.records import decode_lines, records
+from regard.cli.records import is_typed, lines_in, read
 from regard.cli.terminal import columns, tell
-from regard.errors import USAGE, UserError
+from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.tasks.translation import Translation
@@ -85,8 +85,7 @@ def command(
         translate = open_task(model, Translator, precision)
     tree = tree or whole
     search = {"beam": beam, "n_best": n_best, "length_penalty": length_penalty, "max_new": max_new, "tree": tree}
-    from_stdin = str(path) == "-" or (path is None and (not texts or "-" in texts))
-    typed = from_stdin and sys.stdin is not None and sys.stdin.isatty()
+    typed = is_typed(texts, path)
     view = View(as_json, n_best, show=show, tree=tree, whole=whole)
     figures = numbered(svg)
     with closing(Count("lines", None if path is None else lines_in(path))) as count:
@@ -103,34 +102,6 @@ def run(
     if typed:  # someone waits at the terminal: each line is answered at once
         return (result for line in lines for result in translate.many([line], split=True, **search))
     return translate.many(lines, split=True, heard=count.heard, **search)
-
-
-def read(texts: tuple[str, ...], path: Path | None) -> Iterator[str]:
-    if path is None:
-        return records(texts)
-    if texts:
-        raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)
-    if str(path) == "-":
-        return records(["-"])
-    if path.is_dir() or not path.exists():  # a pipe, as in --file <(zcat texts.gz), is no regular file but can be read
-        raise UserError(f"there is no file {path}", "give the path of a text file, or - for stdin")
-    return lines_of(path)
-
-
-def lines_in(path: Path) -> int | None:
-    """To tell what is left; of a pipe nobody knows."""
-    if not path.is_file():
-        return None
-    last, count = b"\n", 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            last, count = block[-1:], count + block.count(b"\n")
-    return count + (last != b"\n")
-
-
-def lines_of(path: Path) -> Iterator[str]:
-    with open(path, "rb") as file:
-        yield from decode_lines(file, str(path))
 
 
 def check_svg(svg: Path | None) -> None:

@@ -199,25 +199,43 @@ def _text(value: Any, where: str, name: str) -> str:
     raise UserError(f"{where}: '{name}' is of type {type(value).__name__}", "expected text or a number")
 
 
-def _parquet(path: Path, columns: list[str] | None) -> Numbered:
+def arrow_for(path: Path) -> tuple[Any, Any]:
+    """pyarrow and its part for Parquet."""
     try:
         import pyarrow as arrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
         import pyarrow.parquet as parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
-        raise UserError(f"reading {path} needs pyarrow", 'pip install "regard[data]"') from error
+        raise UserError(f"{path} needs pyarrow", 'pip install "regard[data]"') from error
+    return arrow, parquet
+
+
+@contextmanager
+def _parquet_file(path: Path) -> Iterator[Any]:
+    arrow, parquet = arrow_for(path)
     try:
         with _opened(path) as file, parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as table:
-            schema = table.schema_arrow
-            names = columns or schema.names
-            for name in names:
-                _check_plain(path, schema.field(_place(str(path), name, schema.names)), arrow.types)
-            number = 0
-            for batch in table.iter_batches(batch_size=256, columns=names):
-                for row in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
-                    number += 1
-                    yield number, tuple(map(_text, row, itertools.repeat(f"{path}, row {number}"), names))
+            yield table
     except arrow.ArrowException as error:
         raise UserError(f"{path} is not a whole parquet file: {error}", BROKEN) from error
+
+
+def n_rows(path: Path) -> int:
+    """Of a Parquet file, which says so itself."""
+    with _parquet_file(path) as table:
+        return int(table.metadata.num_rows)
+
+
+def _parquet(path: Path, columns: list[str] | None) -> Numbered:
+    with _parquet_file(path) as table:
+        schema = table.schema_arrow
+        names = columns or schema.names
+        for name in names:
+            _check_plain(path, schema.field(_place(str(path), name, schema.names)), arrow_for(path)[0].types)
+        number = 0
+        for batch in table.iter_batches(batch_size=256, columns=names):
+            for row in zip(*(batch.column(name).to_pylist() for name in names), strict=True):
+                number += 1
+                yield number, tuple(map(_text, row, itertools.repeat(f"{path}, row {number}"), names))
 
 
 def _check_plain(path: Path, field: Any, types: Any) -> None:

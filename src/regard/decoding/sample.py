@@ -6,7 +6,7 @@ one token. Each row draws from a random source of its own, so its text does not 
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -68,9 +68,11 @@ def sample(
     end_ids: Collection[int] = (),
     valid: Tensor | None = None,
     prefix: Prefix = (),
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[Tensor]:
-    """Yields like `write`."""
-    luck = torch.stack([uniform(settings.seed, row, limit) for row in range(len(prompt))])  # (B, limit)
+    """Yields like `write`. `numbers` are those of the rows, by which they draw, where the batch is a part of more."""
+    numbers = range(len(prompt)) if numbers is None else numbers
+    luck = torch.stack([uniform(settings.seed, number, limit) for number in numbers])  # (B, limit)
 
     def choose(scores: Tensor, rows: Tensor, t: int) -> Tensor:
         return draw(settings.filter(scores.float()), luck[rows.cpu(), t])

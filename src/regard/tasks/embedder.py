@@ -1,6 +1,6 @@
 """One vector per text: texts that mean the same have vectors that point the same way."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from regard.config import require
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.bert import Bert
+from regard.tasks.batching import batches
 from regard.tasks.pooling import pool
 from regard.tasks.sentence_settings import SentenceSettings
 from regard.text.flags import lowered
@@ -46,15 +47,24 @@ class Embedder:
         return len(ids) - (ids[-1] in special)
 
     @torch.inference_mode()
-    def __call__(self, texts: Sequence[str], *, first: int = 1) -> NDArray[np.float32]:
-        """`first` is the number of the first text, for whoever gives them in portions and wants errors to count on."""
+    def __call__(
+        self, texts: Sequence[str], *, first: int = 1, heard: Callable[[int], None] | None = None
+    ) -> NDArray[np.float32]:
+        """`first` is the number of the first text, for whoever gives them in portions and wants errors to count on.
+
+        `heard` is told meanwhile how many are done, those before the first included.
+        """
         if isinstance(texts, str):
             raise UserError("one text was given where a list is expected", "write embed([text])")
         texts = [self.settings.prompt + text for text in texts]
         rows = [self._cut(text, ids) for text, ids in zip(texts, self.tokenizer.encode_ids(texts), strict=True)]
         vectors = np.zeros((len(rows), self.width), dtype=np.float32)
-        for batch in batches(rows):
+        done = first - 1
+        for batch in batches([len(row) for row in rows], BATCH_TOKENS):
             vectors[batch] = self._run([rows[i] for i in batch])
+            done += len(batch)
+            if heard:
+                heard(done)
         if (broken := ~np.isfinite(vectors).all(axis=1)).any():
             raise UserError(
                 f"input line {first + int(broken.argmax())}: the model's weights give no number (NaN or infinity)",
@@ -89,14 +99,3 @@ class Embedder:
 
     def summary(self) -> Summary:
         return summarise(self.model)
-
-
-def batches(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Row numbers in groups of like length: little padding, a bounded number of tokens."""
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
-    groups: list[list[int]] = []
-    for i in order:
-        if not groups or (len(groups[-1]) + 1) * len(rows[i]) > BATCH_TOKENS:
-            groups.append([])
-        groups[-1].append(i)
-    return groups

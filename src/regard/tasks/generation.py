@@ -12,13 +12,12 @@ Not supported though it changes what greedy search writes: `UNHEEDED`, of which 
 """
 
 import reprlib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.errors import UserError
+from regard.errors import UserError, notify
 from regard.files import read_json_object
 from regard.models.base import ModelConfig
 
@@ -74,7 +73,7 @@ def read_writing(directory: Path, config: ModelConfig) -> Writing:
     theirs = read_json_object(path, finite=False)
     if unheeded := [key for key, plain in UNHEEDED.items() if theirs.get(key) not in (None, *plain)]:
         found = ", ".join(f"{key} = {reprlib.repr(theirs[key])}" for key in unheeded)
-        warnings.warn(f"{path}: {found} not supported; the text may differ from transformers'", stacklevel=3)
+        notify(f"{path}: {found} not supported; the text may differ from transformers'", stacklevel=3)
     size = config.filled().get("target_vocab_size", config.vocab_size)
     starts = config.start_id is not None  # a language model begins with its prompt
     ends = _ids(theirs, "eos_token_id", path) if own else ()
@@ -91,7 +90,7 @@ def _silent(theirs: Mapping[str, Any], path: Path) -> list[int]:
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise _refusal(theirs, "bad_words_ids", path, "expected a list of lists of ids")
     if any(len(row) > 1 for row in rows):
-        warnings.warn(f"{path}: bad_words_ids of several tokens are not supported and may be written", stacklevel=4)
+        notify(f"{path}: bad_words_ids of several tokens are not supported and may be written", stacklevel=4)
     words = {"bad_words_ids": [row[0] for row in rows if len(row) == 1]}
     return [*_ids(words, "bad_words_ids", path), *_ids(theirs, "suppress_tokens", path)]
 

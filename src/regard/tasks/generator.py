@@ -1,39 +1,37 @@
 """Continue a text, or answer in a chat, with a language model."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.config import require
+from regard.decoding.sample import SampleSettings, sample
 from regard.decoding.search import greedy
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
+from regard.tasks.batching import batches, chunks, padded
+from regard.tasks.draft import Draft, Generation, fill
 from regard.tasks.generation import AS_CONFIGURED, Writing
 from regard.text.tokenizer import Tokenizer
 
 Prompt = str | Sequence[dict[str, str]]
 'One text, or a conversation of {"role", "content"} messages.'
 
-
-@dataclass(frozen=True)
-class Generation:
-    text: str
-    ids: tuple[int, ...]
-    reason: str
-    "Why it ended: 'end' (the model said so) or 'limit'."
-
-    def __str__(self) -> str:
-        return self.text
+BATCH_TOKENS = 4096
+"Tokens, those still to be written and the padding too, that are held at once."
+FIRST_CHUNK, LAST_CHUNK = 8, 256
+"Prompts that are read before the first and before every later result."
 
 
 class Generator:
     """`generate("What is the capital of France?")` gives a `Generation`.
 
     A model with a chat template is asked through it; `raw` continues the text as it stands. Models without one
-    always do.
+    always do. The likeliest token is written, or with `sampling` one that is drawn; the text ends before the first
+    of the texts in `stop`.
     """
 
     def __init__(self, model: Any, tokenizer: Tokenizer, writing: Writing = AS_CONFIGURED) -> None:
@@ -42,40 +40,101 @@ class Generator:
         self._silent = torch.tensor(writing.silent_ids, dtype=torch.long, device=model.device)
         self._first = () if writing.first_id is None else (writing.first_id,)
 
-    def __call__(self, prompt: Prompt, *, limit: int = 128, raw: bool = False) -> Generation:
-        ids = list(self._tokens(prompt, limit, raw))
-        ended = bool(ids) and ids[-1] in self.model.config.eos_ids
-        text = self.tokenizer.decode(ids[:-1] if ended else ids)
-        return Generation(text, tuple(ids), "end" if ended else "limit")
+    def __call__(
+        self,
+        prompt: Prompt,
+        *,
+        limit: int = 128,
+        raw: bool = False,
+        sampling: SampleSettings | None = None,
+        stop: Sequence[str] = (),
+    ) -> Generation:
+        return next(self.many([prompt], limit=limit, raw=raw, sampling=sampling, stop=stop))
 
-    def stream(self, prompt: Prompt, *, limit: int = 128, raw: bool = False) -> Iterator[str]:
-        """The text piece by piece; the pieces joined are the whole text."""
-        ids: list[int] = []
-        shown = ""
-        for token in self._tokens(prompt, limit, raw):
-            if token in self.model.config.eos_ids:
-                break
-            ids.append(token)
-            text = self.tokenizer.decode(ids)
-            if not text.endswith("\ufffd"):  # half a character: its other bytes are still to come
-                yield text[len(shown) :]
-                shown = text
-        rest = self.tokenizer.decode(ids)[len(shown) :]
-        if rest:
-            yield rest
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        limit: int = 128,
+        raw: bool = False,
+        sampling: SampleSettings | None = None,
+        stop: Sequence[str] = (),
+        number: int = 0,
+    ) -> Iterator[str]:
+        """The text piece by piece; the pieces joined are the whole text.
+
+        `number` is that of the prompt among several, by which it draws; those of `many` count from 0.
+        """
+        draft, ids = self._draft(stop), self.encode(prompt, raw=raw)
+        for (id,) in self._tokens([ids], [number], limit, sampling):
+            if piece := draft.add(id):
+                yield piece
+            if draft.reason:
+                return
+        if piece := draft.close():
+            yield piece
+
+    def many(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        limit: int = 128,
+        raw: bool = False,
+        sampling: SampleSettings | None = None,
+        stop: Sequence[str] = (),
+        first: int = 0,
+        heard: Callable[[int], None] | None = None,
+    ) -> Iterator[Generation]:
+        """In the order of `prompts`, of which never more than a chunk is held; those alike in length go together.
+
+        Each text is as if alone; a drawn one depends on the seed and on the number of its prompt, counted from `first`.
+        `heard` is told meanwhile how many are done.
+        """
+        if isinstance(prompts, str):
+            raise UserError("one text was given where several are expected", "write generate(text)")
+        done = first
+        for chunk in chunks(prompts, FIRST_CHUNK, LAST_CHUNK):
+            rows, first = [self.encode(prompt, raw=raw) for prompt in chunk], done
+            drafts = [self._draft(stop) for _ in chunk]
+            for batch in batches([self._room(ids, limit) for ids in rows], BATCH_TOKENS):
+                tokens = self._tokens([rows[i] for i in batch], [first + i for i in batch], limit, sampling)
+                fill([drafts[i] for i in batch], tokens)
+                done += len(batch)
+                if heard:
+                    heard(done)
+            yield from (draft.generation() for draft in drafts)
+
+    def _draft(self, stop: Sequence[str]) -> Draft:
+        return Draft(self.tokenizer, self.model.config.eos_ids, stop)
+
+    def _room(self, ids: Sequence[int], limit: int) -> float:
+        """Tokens that a prompt may come to; where the model ends before, it stays alone, for it ends before others."""
+        return len(ids) + limit if len(ids) + limit <= self.model.config.max_len else math.inf
 
     @torch.inference_mode()
-    def _tokens(self, prompt: Prompt, limit: int, raw: bool) -> Iterator[int]:
+    def _tokens(
+        self, rows: Sequence[Sequence[int]], numbers: Sequence[int], limit: int, sampling: SampleSettings | None
+    ) -> Iterator[list[int]]:
+        """Yields the next id of each row."""
         require(limit >= 1, f"at most {limit} new tokens", "expected at least 1")
-        ids, longest = self.encode(prompt, raw=raw), self.model.config.max_len
-        if len(ids) >= longest:
-            raise UserError(f"the prompt has {len(ids)} tokens, the model takes {longest}", "shorten it")
-        limit = min(limit, longest - len(ids))
-        state = self.model.new_state(1, len(ids) + limit)
-        prompt_ids = torch.tensor([ids], device=self.model.device)
-        ends, prefix = self.model.config.eos_ids, [self._first if len(ids) == 1 else ()]  # as in transformers
-        for token in greedy(self._step, state, prompt_ids, limit=limit, end_ids=ends, prefix=prefix):
-            yield int(token[0])
+        width, longest = max(map(len, rows)), self.model.config.max_len
+        if width >= longest:
+            raise UserError(f"the prompt has {width} tokens, the model takes {longest}", "shorten it")
+        limit = min(limit, longest - width)
+        state = self.model.new_state(len(rows), width + limit)
+        prompt, valid = padded(rows, 0, self.model.device)
+        more: dict[str, Any] = {
+            "limit": limit,
+            "end_ids": self.model.config.eos_ids,
+            "valid": valid,
+            "prefix": [self._first if len(row) == 1 else () for row in rows],  # as in transformers
+        }
+        if sampling is None:
+            columns = greedy(self._step, state, prompt, **more)
+        else:
+            columns = sample(self._step, state, prompt, sampling, numbers=numbers, **more)
+        for column in columns:
+            yield column.tolist()
 
     def _step(self, ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
         scores: Tensor = self.model.step(ids, state, valid)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
+from regard.tasks.batching import batches, chunks, padded
 from regard.tasks.generation import AS_CONFIGURED, Writing
 from regard.tasks.translation import Inside, Translation, joined
 from regard.text.sentences import Segment, cut_long, segments
@@ -126,7 +126,7 @@ class Translator:
 
     def _many(self, texts: Iterable[str], search: Search) -> Iterator[Translation]:
         before = 0
-        for chunk in chunks(texts):
+        for chunk in chunks(texts, FIRST_CHUNK, LAST_CHUNK):
             read = self._read([segments(text, split=search.split) for text in chunk])
             rows = [part.ids for parts in read for part in parts if part.ids is not None]
             found = iter(self._search_all(rows, search, range(before, before + len(chunk))))
@@ -171,7 +171,7 @@ class Translator:
         """The rows of the texts with these `numbers`."""
         found: list[list[Hypothesis]] = [[] for _ in rows]
         done = 0
-        for batch in batches(rows, search.batch_tokens // search.beam.beams):
+        for batch in batches([len(row) for row in rows], search.batch_tokens // search.beam.beams):
             for row, hypotheses in zip(batch, self._search([rows[i] for i in batch], search), strict=True):
                 found[row] = hypotheses
             done += len(batch)
@@ -181,7 +181,7 @@ class Translator:
 
     @torch.inference_mode()
     def _search(self, rows: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]:
-        src, valid = self._padded(rows)
+        src, valid = padded(rows, self.model.config.pad_id or 0, self.model.device)
         limits = [self._limit(len(row), search) for row in rows]
         state = self.model.new_state(self.model.encode(src, valid), valid, max(limits))
         start = torch.full((len(rows),), self.model.config.start_id, device=src.device)
@@ -191,13 +191,6 @@ class Translator:
     def _limit(self, length: int, search: Search) -> int:
         limit = 2 * length + 10 if search.max_new is None else search.max_new
         return min(limit + len(search.prefix), self.max_len)
-
-    def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor | None]:
-        longest, pad = max(map(len, rows)), self.model.config.pad_id or 0
-        src = torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows], device=self.model.device)
-        lengths = torch.tensor([len(row) for row in rows], device=src.device)
-        valid = torch.arange(longest, device=src.device) < lengths[:, None]
-        return src, None if bool(valid.all()) else valid
 
     def _step(self, ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
         scores = self.model.step(ids, state, valid)
@@ -217,23 +210,3 @@ class Translator:
         inside = Inside(self.model, self.tokenizer, self.target, part.text, ids, found)
         numbers = found.score, found.log_probability, len(found.ids)
         return Translation(part.text, text, *numbers, note=part.note, inside=inside)
-
-
-def chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Few at first, for those who wait at a pipe; then twice as many each time, up to a limit."""
-    iterator, size = iter(texts), FIRST_CHUNK
-    while chunk := list(islice(iterator, size)):
-        yield chunk
-        size = min(2 * size, LAST_CHUNK)
-
-
-def batches(rows: Sequence[Sequence[int]], budget: int) -> Iterator[list[int]]:
-    """Row numbers in groups of like length, each with at most `budget` tokens, padding counted."""
-    batch: list[int] = []
-    for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
-        if batch and (len(batch) + 1) * len(rows[i]) > budget:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch

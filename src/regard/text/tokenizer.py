@@ -7,6 +7,7 @@ carries an `id_map`: those split text by one vocabulary and number the pieces by
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
@@ -181,6 +182,16 @@ class Tokenizer:
         hidden = set(self.special.values()) if skip_special else set()
         tokens = [self._token_of[id] for id in ids if id in self._token_of]
         return [token for token in tokens if token not in hidden]
+
+    def is_silent(self, id: int) -> bool:
+        """Whether `decode` passes over it: a special token, or none."""
+        if self._id_map is not None:
+            return not self._known_tokens([id], skip_special=True)
+        return id in self._special_ids or self._core.id_to_token(id) is None
+
+    @cached_property
+    def _special_ids(self) -> set[int]:
+        return {id for id, token in self._core.get_added_tokens_decoder().items() if token.special}
 
     def token_of(self, id: int) -> str:
         token = self._token_of.get(id) if self._id_map is not None else None

@@ -7,7 +7,6 @@ differ in the last digits, so they are rounded.
 
 import json
 import random
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +15,7 @@ from typing import Any, Literal
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.errors import UserError
+from regard.errors import UserError, notify
 from regard.text import template
 from regard.text.explain import BYTES
 from regard.text.guard import guarded
@@ -83,7 +82,7 @@ class TokenizerConfig:
 
 
 def train(
-    texts: Iterable[str], config: TokenizerConfig, *, purpose: Purpose, tell: Callable[[str], None] = warnings.warn
+    texts: Iterable[str], config: TokenizerConfig, *, purpose: Purpose, tell: Callable[[str], None] = notify
 ) -> Tokenizer:
     """Read the texts once, as a stream; `purpose` decides the special tokens and where they stand.
 
