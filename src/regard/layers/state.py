@@ -47,6 +47,7 @@ class KeyValueState:
         self._equal: int | None = 0  # the length of every row, while they agree: slices instead of scatters
         self._slots: Tensor | slice = slice(0, 0)
         self._real: Tensor | None = None
+        self._steps: Tensor | int = 0
         self.end = 0
 
     @property
