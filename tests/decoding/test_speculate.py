@@ -12,7 +12,7 @@ from torch import Tensor
 from decoding import writers
 from models import tiny
 from regard.decoding.search import greedy
-from regard.decoding.speculate import LONGEST, NGRAM, TRUSTED, Passage, speculate
+from regard.decoding.speculate import LONGEST, NGRAM, Passage, speculate
 from regard.errors import UserError
 
 VOCAB, MAX_LEN = 11, 60
@@ -112,17 +112,34 @@ def test_nothing_is_proposed_where_nothing_is_repeated() -> None:
         assert passage.propose(LONGEST) == []
 
 
-def test_a_passage_is_proposed_once_it_has_foretold_enough() -> None:
-    passage, text = Passage(list(range(50))), list(range(10, 30))
-    for n, id in enumerate(text, start=1):
+def test_what_followed_the_last_tokens_is_proposed_and_no_more_than_asked_for() -> None:
+    passage = Passage(list(range(50)))
+    for n, id in enumerate(range(10, 30), start=1):
         passage.append(id)
-        expected = list(range(id + 1, 50))[: 4 * (n - NGRAM)] if n >= NGRAM + TRUSTED else []
-        assert passage.propose(LONGEST) == expected[:LONGEST]
+        assert passage.propose(LONGEST) == ([] if n < NGRAM else list(range(id + 1, id + 1 + LONGEST)))
     assert passage.propose(3) == [30, 31, 32]
+    assert passage.propose(0) == []
     passage.append(99)
     assert passage.propose(LONGEST) == []
 
 
 def test_the_latest_of_several_passages_is_followed() -> None:
-    passage = Passage([1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 6, 0, 1, 2, 3, 4])
+    passage = Passage([1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 6, 0, 2, 3, 4])
     assert passage.propose(2) == [6, 0]
+
+
+def test_guesses_that_fail_make_wary_and_good_ones_bold() -> None:
+    def foretold_before_a_guess() -> int:
+        trial = Passage(list(range(50)))
+        trial._doubt = passage._doubt
+        for id in range(10, 40):
+            trial.append(id)
+            if trial.propose(1):
+                return id - 9 - NGRAM
+        raise AssertionError("it never dares again")
+
+    passage, wary = Passage([]), []
+    for agreed in (0, 1, 0, 0, 0, 0, LONGEST, 2, 2, 2, 2):
+        passage.learn(agreed)
+        wary.append(foretold_before_a_guess())
+    assert wary == [1, 2, 4, 8, 16, 16, 8, 4, 2, 1, 0]

@@ -4,9 +4,9 @@ Answers quote: where the last tokens stood before, what followed them then is pr
 judges all of it (Leviathan et al. 2023). The agreeing tokens are kept, with the model's own after them, and the state
 forgets the rest: the text is greedy search's own, in fewer steps.
 
-A pass over several tokens costs more than one over one token, so a guess must be earned: a passage is first followed
-without asking the model, and proposed once it has foretold a few tokens in a row. Text that repeats nothing then
-costs what it costs in greedy search.
+A pass over several tokens costs more than one over one token, so guesses that fail make wary: a passage is then
+followed without asking the model, and proposed once it has foretold a few tokens in a row. Text that repeats nothing
+so costs what it costs in greedy search.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -19,12 +19,13 @@ from regard.decoding.search import S, likeliest
 Steps = Callable[[Tensor, S, int], Tensor]
 "Appends ids (1, T) to the state; scores (1, n, V) of the tokens after each of the last n."
 
-NGRAM = 2
+NGRAM = 3
 "So many last tokens are looked up."
-TRUSTED = 2
-"Tokens that a passage must have foretold before it is proposed."
-LONGEST = 16
-"Tokens that are proposed at most."
+LONGEST = 8
+"Tokens that are proposed at most: judging eight costs about one step more, and each that agrees saves one."
+WORTH = 2
+"Tokens that must agree for a guess to have paid."
+MAX_DOUBT = 16
 
 
 class Passage:
@@ -37,6 +38,8 @@ class Passage:
         self._next: int | None = None
         "Where the token stands that is foretold."
         self._n_right = 0
+        self._doubt = 0
+        "Tokens that a passage must have foretold before it is proposed."
         for id in ids:
             self.append(id)
 
@@ -51,11 +54,14 @@ class Passage:
         self._behind[tail] = end
 
     def propose(self, at_most: int) -> list[int]:
-        """What comes next if the text goes on as before; the more was right, the more is proposed."""
-        if self._next is None or self._n_right < TRUSTED:
+        """What comes next if the text goes on as before."""
+        if self._next is None or self._n_right < self._doubt:
             return []
-        n = min(at_most, LONGEST, 4 * self._n_right)
-        return self.ids[self._next : self._next + n]
+        return self.ids[self._next : self._next + min(at_most, LONGEST)]
+
+    def learn(self, n_agreed: int) -> None:
+        """How many tokens of a guess were right."""
+        self._doubt = self._doubt // 2 if n_agreed >= WORTH else min(max(1, 2 * self._doubt), MAX_DOUBT)
 
 
 @torch.no_grad()
@@ -78,6 +84,7 @@ def speculate(
             if int(token) in end_ids:
                 return
             passage.append(int(token))
-        if agreed < len(guess):
+        if guess:
+            passage.learn(agreed)
             state.truncate(state.lengths - (len(guess) - agreed))
         unread = own[None, agreed : agreed + 1]
