@@ -73,3 +73,7 @@ class Gpt(Model):
         """Append ids (B, T) to the state; scores (B, V) of the token after each row's last real one."""
         hidden = self.decoder.advance(ids, state, valid)
         return self._scores(pool(hidden, valid, "last")).dense()
+
+    def steps(self, ids: Tensor, state: KeyValueState, n_last: int) -> Tensor:
+        """The same for the last `n_last` of the ids: scores (B, n, V), by which speculation judges what it proposed."""
+        return self._scores(self.decoder.advance(ids, state)[:, -n_last:]).dense()

@@ -111,3 +111,8 @@ class Transformer(Model):
         """Append ids (B, T) to the state; scores (B, V) of the token after each row's last real one."""
         hidden = self.decoder.advance(ids, state, valid, table=self.target_table)
         return self.unembed(pool(hidden, valid, "last"), self.target_table)
+
+    def steps(self, ids: Tensor, state: KeyValueState, n_last: int) -> Tensor:
+        """The same for the last `n_last` of the ids: scores (B, n, V), by which speculation judges what it proposed."""
+        hidden = self.decoder.advance(ids, state, table=self.target_table)
+        return self.unembed(hidden[:, -n_last:], self.target_table)
