@@ -24,7 +24,6 @@ from regard.decoding.search import greedy
 from regard.models.base import initialise
 from regard.models.registry import find_preset
 from regard.models.transformer import Transformer
-from regard.tasks.load import fused
 from regard.weights.store import load_model, save_model
 
 THREADS = 2
@@ -46,7 +45,7 @@ def make(name: str, folder: Path) -> None:
 
 
 def ours(name: str, folder: Path, dtype: torch.dtype, batch: int, beam: int) -> Run:
-    model: Any = fused(load_model(folder, dtype=dtype))
+    model: Any = load_model(folder, dtype=dtype).fuse()
 
     @torch.inference_mode()
     def run() -> Any:

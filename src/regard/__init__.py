@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Large tensors then come in pages of 2 MB, of which a new one costs a five-hundredth of the faults; torch reads it once.
+# Large tensors then come in pages of 2 MB: a new one costs a five-hundredth of the page faults. torch reads this once.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 __all__ = ["UserError", "__version__", "load", "load_model"]

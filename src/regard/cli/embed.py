@@ -46,12 +46,7 @@ Examples:
 )
 @precision_option
 def command(
-    texts: tuple[str, ...],
-    model: str | None,
-    path: Path | None,
-    column: str | None,
-    out: Path | None,
-    precision: str,
+    texts: tuple[str, ...], model: str | None, path: Path | None, column: str | None, out: Path | None, precision: str
 ) -> None:
     """Turn each text into a vector: one JSON array a line, in order.
 

@@ -78,7 +78,7 @@ def check_name(model: str) -> None:
 def open_task(model: str | None, task: type[T], precision: str = "auto") -> T:
     """The model as this task; without one, what is bundled or installed for it."""
     from regard.tasks.load import load_task
-    from regard.tasks.precision import chosen
+    from regard.weights.precision import chosen
 
     path = find_model(USUAL[task.__name__] if model is None else model)
     found = chosen(precision, path)

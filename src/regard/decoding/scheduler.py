@@ -20,7 +20,7 @@ from torch import Tensor
 
 from regard.config import require
 from regard.decoding.sample import SampleSettings, draw, uniform
-from regard.decoding.search import S, Step, refuse_broken
+from regard.decoding.search import S, Step, likeliest
 from regard.errors import UserError
 
 Reason = Literal["end", "limit", "cancelled", "timeout", "error"]
@@ -97,9 +97,7 @@ class Ticket:
         settings, t = self.request.settings, len(self.written)
         if settings is not None:
             return int(draw(settings.filter(scores.float()), self.luck[t : t + 1]))
-        best, token = scores.max(-1)
-        refuse_broken(best)
-        return int(token)
+        return int(likeliest(scores, scores, t))
 
     def end(self, reason: Reason, error: Exception | None = None) -> None:
         self.reason, self.error = reason, error

@@ -5,6 +5,7 @@ from torch import Tensor
 from regard.layers.choices import StackConfig
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Stack
+from regard.layers.linear import Weight
 from regard.layers.mask import Mask, positions_of
 from regard.layers.state import KeyValueState
 
@@ -23,7 +24,7 @@ class Decoder(Stack):
         *,
         memory: Tensor | None = None,
         memory_valid: Tensor | None = None,
-        table: Tensor | None = None,
+        table: Weight | None = None,
     ) -> Tensor:
         """All positions at once, as in training."""
         positions = positions_of(valid, ids.size(1), ids.device)
@@ -45,7 +46,7 @@ class Decoder(Stack):
         return state
 
     def advance(
-        self, ids: Tensor, state: KeyValueState, valid: Tensor | None = None, *, table: Tensor | None = None
+        self, ids: Tensor, state: KeyValueState, valid: Tensor | None = None, *, table: Weight | None = None
     ) -> Tensor:
         """The next tokens (B, T) after those in `state`, which remembers them; the same vectors as `forward`."""
         positions, mask = state.open(ids.size(1), valid)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from regard.layers.block import Block, Context
 from regard.layers.choices import StackConfig
 from regard.layers.embedding import Embedding
+from regard.layers.linear import Weight
 from regard.layers.mask import Mask, positions_of
 from regard.layers.norm import make_norm
 from regard.layers.position import RelativeBias, RotaryPosition
@@ -52,7 +53,7 @@ class Encoder(Stack):
         self.embed = Embedding(config, vocab_size, tied=tied)
 
     def forward(
-        self, ids: Tensor, valid: Tensor | None = None, *, segments: Tensor | None = None, table: Tensor | None = None
+        self, ids: Tensor, valid: Tensor | None = None, *, segments: Tensor | None = None, table: Weight | None = None
     ) -> Tensor:
         positions = positions_of(valid, ids.size(1), ids.device)
         x = self.embed(ids, positions, segments=segments, table=table)

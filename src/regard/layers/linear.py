@@ -54,7 +54,8 @@ def joined(parts: Sequence[Linear]) -> Linear:
 
 def join(weights: Sequence[Weight]) -> Weight:
     eight_bits = [weight for weight in weights if isinstance(weight, Int8Weight)]
-    return Int8Weight.joined(eight_bits) if eight_bits else torch.cat([weight.detach() for weight in weights])
+    floats = [weight.detach() for weight in weights if isinstance(weight, Tensor)]
+    return Int8Weight.joined(eight_bits) if eight_bits else torch.cat(floats)
 
 
 def hold(layer: nn.Module, name: str, value: Weight) -> None:

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.config import require
+from regard.layers.block import Block
 from regard.layers.choices import StackConfig
 from regard.layers.head import Scores
 
@@ -91,6 +92,13 @@ class Model(nn.Module):
     @property
     def n_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
+
+    def fuse(self) -> Self:
+        """For reading and writing only: fewer and larger products, the same numbers. Not to be trained or saved."""
+        for module in self.modules():
+            if isinstance(module, Block):
+                module.fuse()
+        return self
 
 
 @torch.no_grad()

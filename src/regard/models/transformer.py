@@ -13,6 +13,7 @@ from regard.layers.choices import StackConfig
 from regard.layers.decoder import Decoder
 from regard.layers.encoder import Encoder
 from regard.layers.head import Unembed, pool
+from regard.layers.linear import Weight
 from regard.layers.state import KeyValueState
 from regard.models.base import Model, Output, TextConfig
 
@@ -87,7 +88,7 @@ class Transformer(Model):
         )
 
     @property
-    def target_table(self) -> Tensor:
+    def target_table(self) -> Weight:
         """The token table of the decoder, whoever owns it."""
         token = self.decoder.embed.token or self.encoder.embed.token
         assert token is not None

@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.errors import UserError
-from regard.layers.block import Block
-from regard.models.base import Model
 from regard.models.bert import Bert
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentTranslator
@@ -14,18 +12,16 @@ from regard.pretrained.bundled import USUAL, by_name
 from regard.tasks.embedder import Embedder
 from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
-from regard.tasks.precision import DTYPES, Precision, chosen
 from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.translator import Translator
 from regard.text.gguf_vocabulary import from_metadata
 from regard.text.load import load_pair
 from regard.text.tokenizer import Tokenizer
+from regard.weights.precision import DTYPES, Precision, chosen
 from regard.weights.store import load_model, locate, read_layout
 
 
-def load(
-    source: str | Path, *, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None
-) -> Any:
+def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None) -> Any:
     """The task that a model is made for.
 
     A `Translator` for encoder-decoders, a `Generator` for language models, an `Embedder` for bare encoders.
@@ -37,7 +33,7 @@ def load(
     if path.is_dir():
         read_layout(path)  # a folder without a model is told as that, not as one without a tokenizer
     tokenizer, target = tokenizers_of(path)
-    model = fused(load_model(path, dtype=dtype, device=device))
+    model = load_model(path, dtype=dtype, device=device).fuse()
     writing = AS_CONFIGURED
     if path.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
         writing = read_writing(path, model.config)
@@ -53,14 +49,6 @@ def load(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
     )
-
-
-def fused(model: Model) -> Model:
-    """The same model with fewer and larger products."""
-    for module in model.modules():
-        if isinstance(module, Block):
-            module.fuse()
-    return model
 
 
 T = TypeVar("T")

@@ -14,9 +14,8 @@ from regard.errors import UserError
 from regard.layers import int8
 from regard.layers.int8 import Int8Weight
 from regard.models.base import Model
-from regard.tasks import precision
-from regard.tasks.load import fused
-from regard.tasks.precision import bytes_of, chosen
+from regard.weights import precision
+from regard.weights.precision import bytes_of, chosen
 from tasks import generators, translators
 
 
@@ -33,7 +32,7 @@ def logits(model: Model) -> torch.Tensor:
 def test_fewer_and_larger_products_give_the_same_numbers(name: str) -> None:
     model = tiny.make(name)
     theirs = logits(model)
-    ours = logits(fused(model))
+    ours = logits(model.fuse())
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
