@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -93,16 +93,13 @@ def read_card(path: Path) -> Card:
 
 def refuse_unlike(earlier: Card, settings: Settings, computer: Computer) -> None:
     """Only what ran under the same settings on the same kind of machine is compared; more rounds change nothing."""
-    pairs = [(earlier.settings, settings), (earlier.computer, computer)]
-    unlike = [
-        f"{field.name} was {getattr(then, field.name)} and is {getattr(now, field.name)}"
-        for then, now in pairs
-        for field in fields(now)
-        if field.name != "rounds" and getattr(then, field.name) != getattr(now, field.name)
-    ]
-    if unlike:
-        message = f"the cards cannot be compared: {', '.join(unlike)}"
-        raise UserError(message, "measure both with the same options on the same machine")
+    then, now = vars(earlier.settings) | vars(earlier.computer), vars(settings) | vars(computer)
+    names = [name for name in now if name != "rounds" and then[name] != now[name]]
+    if names:
+        unlike = ", ".join(f"{name} was {then[name]} and is {now[name]}" for name in names)
+        raise UserError(
+            f"the cards cannot be compared: {unlike}", "measure both with the same options on the same machine"
+        )
 
 
 def compare(earlier: Card, now: Card) -> dict[str, float]:
