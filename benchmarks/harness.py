@@ -40,6 +40,11 @@ def ratio(theirs: list[float], ours: list[float]) -> tuple[float, float, float]:
     return statistics.median(ratios), ratios[quarter], ratios[-1 - quarter]
 
 
+def shown(theirs: list[float], ours: list[float]) -> str:
+    middle, low, high = ratio(theirs, ours)
+    return f"{middle:.2f}x ({low:.2f} to {high:.2f})"
+
+
 def machine(packages: tuple[str, ...]) -> dict[str, Any]:
     versions = {}
     for package in ("torch", *packages):

@@ -2,8 +2,13 @@
 
 import ctypes
 import os
+import platform
+import re
 import sys
 from pathlib import Path
+
+if sys.platform != "win32":
+    import resource
 
 
 def memory_bytes() -> int | None:
@@ -31,6 +36,23 @@ def memory_limit_bytes() -> int | None:
         return total
     limit = int(text) if text.isdigit() else None
     return min(x for x in (total, limit) if x is not None) if total or limit else None
+
+
+def peak_memory_bytes() -> int | None:
+    """The most that this process has held in memory so far, files that it reads in place included."""
+    if sys.platform == "win32":
+        return None
+    try:  # not getrusage, which on Linux counts what held the memory before this program took its place
+        return 1024 * int(re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[0])
+    except (OSError, IndexError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on a Mac
+
+
+def cpu_name() -> str:
+    try:
+        return re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())[0].strip()
+    except (OSError, IndexError):
+        return platform.processor() or platform.machine()
 
 
 def is_alive(pid: int) -> bool:

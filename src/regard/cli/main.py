@@ -46,6 +46,7 @@ VERBS = {
     "summary": Verb("look", "regard.cli.summary", "Show a model's parts, size, memory and cost."),
     "list": Verb("look", "regard.cli.listing", "List what exists: families, presets, recipes, data, models."),
     "verify": Verb("judge", "regard.cli.verifying", "Check every promised equality on your own model."),
+    "bench": Verb("judge", "regard.cli.bench", "Measure a model's speed, memory and energy here."),
     "convert": Verb("change", "regard.cli.convert", "Rewrite a checkpoint as a safetensors directory."),
 }
 
