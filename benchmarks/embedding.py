@@ -36,7 +36,7 @@ from torch import Tensor
 
 import regard
 from regard.pretrained.installed import path_of
-from regard.tasks.load import ready
+from regard.weights.precision import Precision
 
 THREADS, MAX_LEN = 2, 256
 BATCHES = (16, 32, 128)
@@ -46,9 +46,8 @@ Embed = Callable[[], Any]
 BARS = {"sentence-transformers": 4.0, "CTranslate2 int8": 1.5, "onnxruntime int8": 1.3}
 
 
-def ours(texts: list[str], dtype: torch.dtype) -> Embed:
-    task = regard.load("minilm", dtype=dtype)  # type: ignore[operator]
-    ready(task.model)
+def ours(texts: list[str], precision: Precision) -> Embed:
+    task = regard.load("minilm", precision=precision)
     return lambda: task(texts)
 
 
@@ -162,8 +161,8 @@ def main() -> None:
 
 def contestants(folder: Path, texts: list[str], place: Path) -> dict[str, Embed]:
     return {
-        "int8": ours(texts, torch.int8),
-        "fp32": ours(texts, torch.float32),
+        "int8": ours(texts, "int8"),
+        "fp32": ours(texts, "fp32"),
         "sentence-transformers": through_sentence_transformers(folder, texts),
         "CTranslate2 int8": through_ctranslate2(folder, texts, place / "ctranslate2"),
         "onnxruntime int8": through_onnxruntime(folder, texts, place),

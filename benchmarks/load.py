@@ -25,7 +25,7 @@ from regard.decoding.search import greedy
 from regard.decoding.worker import Worker
 from regard.pretrained.installed import path_of
 from regard.tasks.generator import Generator
-from regard.tasks.load import ready, tokenizers_of
+from regard.tasks.load import tokenizers_of
 from regard.weights.store import load_model
 
 QUESTIONS = [
@@ -155,7 +155,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     path = path_of("smollm2")
-    model: Any = ready(load_model(path, dtype=getattr(torch, options.precision)))
+    model: Any = load_model(path, dtype=getattr(torch, options.precision)).fuse()
     requests = make_requests(Generator(model, tokenizers_of(path)[0]))
     trial = Trial(model, requests, TIE[options.precision])
     scheduler = Scheduler(model.step, lambda request: model.new_state(1, request.room), max_len=1024,

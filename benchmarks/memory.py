@@ -34,7 +34,7 @@ class Contestant(NamedTuple):
     work: str
 
 
-OURS = "import torch; torch.set_num_threads(2)\nfrom regard.tasks.load import load, load_model, ready\n"
+OURS = "import torch; torch.set_num_threads(2)\nfrom regard.tasks.load import load, load_model\n"
 OURS += "from regard.decoding.search import greedy"
 TRANSFORMERS = "import torch; torch.set_num_threads(2)\nfrom transformers import GPT2LMHeadModel"
 WRITE = """
@@ -55,7 +55,7 @@ def gpt2(folder: Path) -> dict[str, Contestant]:
     engine = given + "model = ctranslate2.Generator(folder + '/int8', compute_type='int8', intra_threads=2)\n"
     engine += "texts, size = [[f't{id}' for id in prompt]], dict(max_length=new, min_length=new)\n"
     engine += "model.generate_batch(texts, sampling_topk=1, include_prompt_in_result=False, **size)"
-    own = given + "model = ready(load_model(folder, dtype=torch.{}))" + WRITE
+    own = given + "model = load_model(folder, dtype=torch.{}).fuse()" + WRITE
     return {
         "regard int8": Contestant(OURS, own.format("int8")),
         "CTranslate2 int8": Contestant("import ctranslate2", engine),
@@ -69,7 +69,7 @@ def smollm2(_: Path) -> dict[str, Contestant]:
     options = "n_ctx=512, n_threads=2, n_threads_batch=2, verbose=False"
     llama = given + f"model = llama_cpp.Llama(file, {options})\n"
     llama += "assert len(list(islice(model.generate(prompt, temp=0.0, repeat_penalty=1.0), new))) == new"
-    own = given + "model = ready(load_model(file, dtype=torch.{}))" + WRITE
+    own = given + "model = load_model(file, dtype=torch.{}).fuse()" + WRITE
     return {
         "regard int8": Contestant(OURS, own.format("int8")),
         "regard fp32": Contestant(OURS, own.format("float32")),
@@ -79,12 +79,12 @@ def smollm2(_: Path) -> dict[str, Contestant]:
 
 def minilm(_: Path) -> dict[str, Contestant]:
     folder = str(path_of("minilm"))
-    own = f"task = load({folder!r}, dtype=torch.{{}})\nready(task.model)\ntask({SENTENCES!r})"
+    own = f"task = load({folder!r}, precision={{!r}})\ntask({SENTENCES!r})"
     theirs = f"SentenceTransformer({folder!r}, device='cpu', local_files_only=True).encode({SENTENCES!r})"
     imports = "import torch; torch.set_num_threads(2)\nfrom sentence_transformers import SentenceTransformer"
     return {
         "regard int8": Contestant(OURS, own.format("int8")),
-        "regard fp32": Contestant(OURS, own.format("float32")),
+        "regard fp32": Contestant(OURS, own.format("fp32")),
         "sentence-transformers": Contestant(imports, theirs),
     }
 

@@ -23,7 +23,7 @@ from harness import machine, report, shown, take_turns
 import regard
 from regard.decoding.search import greedy
 from regard.pretrained.installed import path_of
-from regard.tasks.load import ready
+from regard.weights.precision import Precision
 
 THREADS, ROOM = 2, 512
 TEXT = "What is attention in a neural network, and why does it help to translate long sentences?"
@@ -31,9 +31,8 @@ AGREEMENT, BAR = 0.9, 0.8
 Run = Callable[[], list[int]]
 
 
-def ours(prompt: list[int], new: int, dtype: torch.dtype) -> Run:
-    model = regard.load("smollm2", dtype=dtype).model  # type: ignore[operator]
-    ready(model)
+def ours(prompt: list[int], new: int, precision: Precision) -> Run:
+    model = regard.load("smollm2", precision=precision).model
 
     @torch.inference_mode()
     def run() -> list[int]:
@@ -75,8 +74,8 @@ def main() -> None:
     file = path_of("smollm2")
     prompt = regard.load("smollm2").encode(TEXT)  # type: ignore[operator]
     runs = {
-        "regard int8": ours(prompt, options.new, torch.int8),
-        "regard fp32": ours(prompt, options.new, torch.float32),
+        "regard int8": ours(prompt, options.new, "int8"),
+        "regard fp32": ours(prompt, options.new, "fp32"),
         "llama.cpp": through_llama(file, prompt, options.new),
     }
     texts = {name: run() for name, run in runs.items()}

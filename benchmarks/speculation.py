@@ -18,7 +18,7 @@ from regard.decoding.search import greedy
 from regard.decoding.speculate import speculate
 from regard.pretrained.installed import path_of
 from regard.tasks.generator import Generator
-from regard.tasks.load import ready, tokenizers_of
+from regard.tasks.load import tokenizers_of
 from regard.weights.store import load_model
 
 STORY = (
@@ -104,7 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     path = path_of("smollm2")
-    generator = Generator(ready(load_model(path, dtype=getattr(torch, options.precision))), tokenizers_of(path)[0])
+    generator = Generator(load_model(path, dtype=getattr(torch, options.precision)).fuse(), tokenizers_of(path)[0])
     rows, results = [], []
     for kind, questions in (("quoting", QUOTING), ("free", FREE)):
         for question in questions:

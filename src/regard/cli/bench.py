@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli.counting import Count
-from regard.cli.opening import check_name, find_model
+from regard.cli.opening import check_name, find_model, precision_option
 from regard.cli.waiting import waiting
 from regard.config import to_dict
 from regard.files import expanded, write_json
@@ -25,7 +25,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("model")
-@click.option("--precision", type=click.Choice(["fp32", "bf16", "int8"]), default="fp32", show_default=True)
+@precision_option
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Texts at once.")
 @click.option("--length", type=click.IntRange(min=1), default=64, show_default=True, help="Tokens read of each text.")
 @click.option("--new", type=click.IntRange(min=2), default=64, show_default=True, help="Tokens written to each.")

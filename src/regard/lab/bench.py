@@ -13,22 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from regard import __version__
 from regard.config import require
 from regard.decoding.search import greedy
-from regard.inspection.summary import summarise
 from regard.lab.card import Card, Computer, Settings, Speed, Spread
 from regard.lab.subject import Input, Subject
 from regard.machine import cpu_name, memory_bytes, peak_memory_bytes
-from regard.tasks.load import VERBS, load, ready
+from regard.tasks.load import VERBS, load
 from regard.training.energy import Meter
-from regard.weights.store import load_model
+from regard.weights.precision import chosen
 
-PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
 MIN_NEW = 2
 "The first token belongs to the reading."
 
@@ -60,13 +57,12 @@ class Bench:
 
     def __init__(self, source: Path, name: str, wanted: Wanted) -> None:
         self.name, self.before = name, peak_memory_bytes()
-        whole = summarise(load_model(source, device="meta"))  # eight-bit weights are not counted as parameters
-        self.layout, self.n_parameters = whole.layout, whole.n_parameters
-        task = open_at(source, wanted.precision)
-        self.subject = Subject(task.model)
+        precision = chosen(wanted.precision, source)
+        task = load(source, precision=precision)
+        self.summary, self.subject = task.summary(), Subject(task.model)
         self.settings = Settings(
             task=VERBS[type(task).__name__],
-            precision=wanted.precision,
+            precision=precision,
             threads=wanted.threads or torch.get_num_threads(),
             batch=wanted.batch,
             length=wanted.length,
@@ -96,8 +92,8 @@ class Bench:
         tokens = settings.batch * (settings.length + settings.new)
         return Card(
             model=self.name,
-            layout=self.layout,
-            parameters=self.n_parameters,
+            layout=self.summary.layout,
+            parameters=self.summary.n_parameters,
             settings=settings,
             read=Speed.of(settings.batch * settings.length, [each.read for each in rounds]),
             write=Speed.of(settings.batch * (settings.new - 1), written) if written else None,
@@ -109,13 +105,6 @@ class Bench:
             versions={"regard": __version__, "torch": torch.__version__, "python": platform.python_version()},
             date=date.today().isoformat(),
         )
-
-
-def open_at(source: Path, precision: str) -> Any:
-    """The task at a precision, ready to run: the only place here that knows what a precision is."""
-    task = load(source, dtype=PRECISIONS[precision])
-    ready(task.model)
-    return task
 
 
 def check_room(subject: Subject, settings: Settings) -> None:
