@@ -56,24 +56,24 @@ class Int8Weight:
         return packed
 
     def rows(self, ids: Tensor) -> Tensor:
-        return turn(self.values[ids] * self.scales[ids][..., None])  # turning twice is turning back
+        return turn(self.values[ids] * self.scales[ids][..., None]).view(*ids.shape, -1)  # turned twice is turned back
 
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        steps, turned = largest_step(), turn(x)
+        steps, turned = largest_step(), turn(x)  # (M, K)
         if steps is None:
-            return functional.linear(turned, self.values * self.scales[:, None], bias)
-        turned, shape = turned.view(-1, x.size(-1)), x.shape
+            return functional.linear(turned, self.values * self.scales[:, None], bias).view(*x.shape[:-1], -1)
         scale = turned.abs().amax(-1, keepdim=True)  # (M, 1)
         # A row of zeros becomes 0 / 0, and whatever the kernel makes of that, 0 again when it is multiplied back.
         out = FBGEMM(turned.div_(scale), 1 / steps, steps + 1, self.packed)  # (M, N)
         out = out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale, out=out)
-        return out.view(*shape[:-1], -1)
+        return out.view(*x.shape[:-1], -1)
 
 
 def turn(x: Tensor) -> Tensor:
-    """x (..., K), each block of it times a Hadamard matrix: a new tensor, of which turning again gives x."""
-    block = hadamard(x.size(-1))
-    return torch.mm(x.reshape(-1, len(block)), block).view(x.shape)
+    """Rows x (..., K), each block of them times a Hadamard matrix: (M, K), of which turning again gives x."""
+    width = x.size(-1)
+    block = hadamard(width)
+    return torch.mm(x.reshape(-1, len(block)), block).view(-1, width)
 
 
 @cache

@@ -115,10 +115,11 @@ class Rotation:
 
     cos: Tensor  # (B or 1, 1, T, K)
     sin: Tensor
+    "Of the first half with the sign that the second half gets there: (a, b) becomes (a cos - b sin, b cos + a sin)."
 
     def turn(self, x: Tensor) -> Tensor:
         first, second = x.chunk(2, dim=-1)
-        return x * self.cos + torch.cat([-second, first], dim=-1) * self.sin
+        return torch.addcmul(x * self.cos, torch.cat([second, first], dim=-1), self.sin)
 
 
 class RotaryPosition(nn.Module):
@@ -130,8 +131,8 @@ class RotaryPosition(nn.Module):
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
         angles = positions[:, None, :, None].float() * self.frequencies(positions.device)  # (B, 1, T, K/2)
-        angles = torch.cat([angles, angles], dim=-1)
-        return Rotation(angles.cos().to(dtype), angles.sin().to(dtype))
+        cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+        return Rotation(torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1))
 
     def frequencies(self, device: torch.device) -> Tensor:
         exponent = torch.arange(0, self.d_head, 2, device=device).float() / self.d_head

@@ -16,8 +16,8 @@ from regard.tasks.sentence_settings import SentenceSettings
 from regard.text.flags import lowered
 from regard.text.tokenizer import Tokenizer
 
-BATCH_TOKENS = 4096
-"Tokens, with padding, that go through the model at once."
+BATCH_TOKENS = 1024
+"Tokens, with padding, that go through the model at once: more no longer fit into the caches."
 
 
 class Embedder:
