@@ -251,7 +251,7 @@ def test_a_text_with_more_room_gives_it_to_all_rows(name: str, row: int) -> None
     assert state.capacity == 12
     assert_sound(state, texts)
     write(state, texts, [[b + 1, b + 2] for b in range(len(texts))])
-    with pytest.raises(UserError, match="13 tokens.*12"):
+    with pytest.raises(UserError, match=r"13 tokens.*12"):
         model_of(name).step(torch.ones(len(texts), 1, dtype=torch.long), state)
 
 
@@ -321,7 +321,8 @@ class Operations(RuleBasedStateMachine):
             self.state = empty_state(self.texts)
 
     def fits(self, new: list[list[int]]) -> bool:
-        return all(len(text.written) + len(more) <= self.state.capacity for text, more in zip(self.texts, new, strict=True))
+        pairs = zip(self.texts, new, strict=True)
+        return all(len(text.written) + len(more) <= self.state.capacity for text, more in pairs)
 
     def write_or_refuse(self, new: list[list[int]], sides: list[str] | None) -> None:
         with torch.no_grad():
