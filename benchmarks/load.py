@@ -49,6 +49,8 @@ class Call:
     started: float
     times: list[float]
     "Of each token, and of the end."
+    patience: int
+    "Tokens after which the caller leaves."
 
 
 class Trial:
@@ -126,8 +128,9 @@ class Load:
         over = [call for call in self.open if call.ticket.reason is not None]
         self.closed += over
         self.open = [call for call in self.open if call not in over]
-        if self.open and self.random.random() < 0.01:
-            self.worker.cancel(self.random.choice(self.open).ticket)
+        for call in self.open:
+            if len(call.times) >= call.patience:
+                self.worker.cancel(call.ticket)
         # Now a few, now more than there are places: the batch fills and empties again.
         wanted = self.rows * (2 if time.perf_counter() % 60 < 40 else 0.4)
         if len(self.open) < wanted and self.random.random() < 0.3:
@@ -143,7 +146,8 @@ class Load:
         except Full:
             self.refused += 1
         else:
-            self.open.append(Call(ticket, started, times))
+            patience = self.random.randrange(20) if self.random.random() < 0.1 else 1_000_000
+            self.open.append(Call(ticket, started, times, patience))
 
 
 def main() -> None:

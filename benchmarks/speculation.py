@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=int, default=128)
-    parser.add_argument("--precision", choices=["float32", "int8"], default="int8")
+    parser.add_argument("--precision", choices=["float32", "int8"], default="float32")
     options = parser.parse_args()
     torch.set_num_threads(1)
     path = path_of("smollm2")

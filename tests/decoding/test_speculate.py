@@ -1,6 +1,7 @@
 """Speculation writes what greedy search writes, token for token, in no more passes of the model."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+import regard
 from decoding import writers
 from models import tiny
 from regard.decoding.search import greedy
@@ -100,6 +102,28 @@ def test_broken_weights_are_told() -> None:
 
     with pytest.raises(UserError, match="NaN"):
         next(speculate(steps, model_of("llama").new_state(1, 9), torch.tensor([[1, 2]]), limit=3))
+
+
+QUESTION = (
+    "Repeat this text word for word: The lighthouse had been dark for eleven years when Maud came home. She climbed "
+    "the ninety-two steps with a lantern and a cloth, and by midnight the old lens was turning again."
+)
+
+
+@pytest.mark.slow
+def test_a_real_model_quotes_in_half_the_passes(smollm2_file: Path) -> None:
+    generator, passes = regard.load(smollm2_file), [0]
+    ids, limit = torch.tensor([generator.encode(QUESTION)]), 40
+
+    def steps(ids: Tensor, state: Any, n_last: int) -> Tensor:
+        passes[0] += 1
+        return generator.model.steps(ids, state, n_last)
+
+    states = [generator.model.new_state(1, ids.size(1) + limit - 1) for _ in range(2)]
+    theirs = [int(id) for id in greedy(generator.model.step, states[0], ids, limit=limit)]
+    ours = [int(id) for id in speculate(steps, states[1], ids, limit=limit)]
+    assert ours == theirs
+    assert passes[0] <= limit // 2
 
 
 # --- the passage that is followed -----------------------------------------------------------------------------------
