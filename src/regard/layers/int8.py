@@ -36,7 +36,7 @@ class Int8Weight:
     def of(cls, weight: Tensor, *, table: bool = False) -> "Int8Weight":
         """Turned, then rounded to 127 steps on either side of zero, row by row."""
         weight = turn(weight.float())
-        scales = weight.abs().amax(-1).clamp_(min=TINY * 127) / 127
+        scales = torch.maximum(weight.amax(-1), -weight.amin(-1)).clamp_(min=TINY * 127) / 127
         return cls(weight.div_(scales[:, None]).round_().to(torch.int8), scales, table=table)
 
     @classmethod
