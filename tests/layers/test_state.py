@@ -321,8 +321,9 @@ class Operations(RuleBasedStateMachine):
             self.state = empty_state(self.texts)
 
     def fits(self, new: list[list[int]]) -> bool:
-        pairs = zip(self.texts, new, strict=True)
-        return all(len(text.written) + len(more) <= self.state.capacity for text, more in pairs)
+        return all(
+            len(text.written) + len(more) <= self.state.capacity for text, more in zip(self.texts, new, strict=True)
+        )
 
     def write_or_refuse(self, new: list[list[int]], sides: list[str] | None) -> None:
         with torch.no_grad():
