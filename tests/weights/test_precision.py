@@ -60,6 +60,7 @@ def test_bf16_halves_the_weights(folder: Path) -> None:
 
 
 def test_auto_takes_int8_from_a_size_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "largest_step", lambda: 127)
     assert chosen("auto", folder) == "fp32"
     monkeypatch.setattr(precision, "LARGE", bytes_of(folder))
     assert chosen("auto", folder) == "int8"
@@ -67,13 +68,17 @@ def test_auto_takes_int8_from_a_size_on(folder: Path, monkeypatch: pytest.Monkey
     assert chosen("auto", folder) == "fp32"
 
 
-def test_auto_takes_fp32_where_the_kernel_is_gone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("steps", [None, 63])
+def test_auto_takes_fp32_where_the_kernel_is_gone_or_coarse(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int | None
+) -> None:
     monkeypatch.setattr(precision, "LARGE", 0)
-    monkeypatch.setattr(precision, "largest_step", lambda: None)
+    monkeypatch.setattr(precision, "largest_step", lambda: steps)
     assert chosen("auto", folder) == "fp32"
 
 
 def test_auto_takes_fp32_on_another_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "largest_step", lambda: 127)
     monkeypatch.setattr(precision, "LARGE", 0)
     assert chosen("auto", folder, "meta") == "fp32"
 

@@ -49,7 +49,7 @@ precision_option = click.option(
     type=click.Choice(["auto", "fp32", "bf16", "int8"]),
     default="auto",
     show_default=True,
-    help="Bits of the weights: auto takes int8 for large models where this CPU is faster with it.",
+    help="Bits of the weights: auto takes int8 for large models where this CPU multiplies in eight bits.",
 )
 
 GIVE = "give the model's directory, a .gguf file, or hf:owner/name"
