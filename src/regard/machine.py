@@ -48,6 +48,12 @@ def peak_memory_bytes() -> int | None:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on a Mac
 
 
+def return_memory() -> None:
+    """Give back to the system what was freed; glibc keeps it for later, and there is no later after a loading."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+        libc.malloc_trim(0)
+
+
 def cpu_name() -> str:
     try:
         return re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())[0].strip()

@@ -12,7 +12,7 @@ it is (Ashkboos et al. 2024, QuaRot).
 import math
 import warnings
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from torch.nn import functional
 
 FBGEMM: Any = getattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32", None)
 TINY = torch.finfo(torch.float32).tiny
+ROWS = 4096
 
 
 class Int8Weight:
@@ -31,29 +32,30 @@ class Int8Weight:
     def __init__(self, values: Tensor, scales: Tensor, *, table: bool = False) -> None:
         self.values, self.scales, self.table = values, scales, table  # (N, K) int8, (N) float
         self.shape = values.shape
+        self.packed: Any = None
 
     @classmethod
     def of(cls, weight: Tensor, *, table: bool = False) -> "Int8Weight":
-        """Turned, then rounded to 127 steps on either side of zero, row by row."""
-        weight = turn(weight.float())
-        scales = torch.maximum(weight.amax(-1), -weight.amin(-1)).clamp_(min=TINY * 127) / 127
-        return cls(weight.div_(scales[:, None]).round_().to(torch.int8), scales, table=table)
+        """Turned, then rounded to 127 steps on either side of zero, row by row; some rows at a time, to save memory."""
+        values, scales = torch.empty(weight.shape, dtype=torch.int8), torch.empty(len(weight))
+        for some, rounded, scale in zip(*(each.split(ROWS) for each in (weight, values, scales)), strict=True):
+            turned = turn(some.float())
+            largest = torch.maximum(turned.amax(-1), -turned.amin(-1))
+            scale.copy_(largest.clamp_(min=TINY * 127) / 127)
+            rounded.copy_(turned.div_(scale[:, None]).round_())
+        return cls(values, scales, table=table)
 
     @classmethod
     def joined(cls, parts: Sequence["Int8Weight"]) -> "Int8Weight":
         return cls(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
 
-    @cached_property
-    def packed(self) -> Any:
-        """The values in the order in which the kernel reads them; only a table needs the plain order as well."""
-        zeros = torch.zeros(len(self.scales), dtype=torch.long)
-        with warnings.catch_warnings():  # PyTorch will drop this kernel one day; `largest_step` then finds it gone
-            warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
-            whole = torch._make_per_channel_quantized_tensor(self.values, self.scales.double(), zeros, 0)
-        packed = torch.ops.quantized.linear_prepack(whole, None)
+    def pack(self) -> None:
+        """Into the order in which the kernel reads, if not yet done; only a table needs the plain order as well."""
+        if self.packed is not None or largest_step() is None:
+            return
+        self.packed = prepack(self.values, self.scales)
         if not self.table:
             self.values = self.values.new_empty(0)
-        return packed
 
     def rows(self, ids: Tensor) -> Tensor:
         return turn(self.values[ids] * self.scales[ids][..., None]).view(*ids.shape, -1)  # turned twice is turned back
@@ -62,11 +64,21 @@ class Int8Weight:
         steps, turned = largest_step(), turn(x)  # (M, K)
         if steps is None:
             return functional.linear(turned, self.values * self.scales[:, None], bias).view(*x.shape[:-1], -1)
+        if self.packed is None:
+            self.pack()
         scale = turned.abs().amax(-1, keepdim=True)  # (M, 1)
         # A row of zeros becomes 0 / 0, and whatever the kernel makes of that, 0 again when it is multiplied back.
         out = FBGEMM(turned.div_(scale), 1 / steps, steps + 1, self.packed)  # (M, N)
         out = out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale, out=out)
         return out.view(*x.shape[:-1], -1)
+
+
+def prepack(values: Tensor, scales: Tensor) -> Any:
+    zeros = torch.zeros(len(scales), dtype=torch.long)
+    with warnings.catch_warnings():  # PyTorch will drop this kernel one day; `largest_step` then finds it gone
+        warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
+        whole = torch._make_per_channel_quantized_tensor(values, scales.double(), zeros, 0)
+    return torch.ops.quantized.linear_prepack(whole, None)
 
 
 def turn(x: Tensor) -> Tensor:
@@ -96,10 +108,10 @@ def largest_step() -> int | None:
     Without VNNI the instruction adds two products in 16 bits, which overflow with numbers of eight bits and do not with
     seven. What the kernel really does here is found by trying the worst case, not by asking for the CPU's name.
     """
-    x, ones = torch.ones(1, 64), Int8Weight(torch.full((8, 64), 127, dtype=torch.int8), torch.full((8,), 1 / 127))
+    x, ones, scales = torch.ones(1, 64), torch.full((8, 64), 127, dtype=torch.int8), torch.full((8,), 1 / 127)
     for steps in (127, 63):
         try:
-            out = FBGEMM(x, 1 / steps, steps + 1, ones.packed)
+            out = FBGEMM(x, 1 / steps, steps + 1, prepack(ones, scales))
         except (AttributeError, RuntimeError, TypeError):
             return None
         if torch.allclose(out, torch.full((1, 8), 64.0), rtol=1e-3):

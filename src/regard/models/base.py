@@ -14,6 +14,8 @@ from regard.config import require
 from regard.layers.block import Block
 from regard.layers.choices import StackConfig
 from regard.layers.head import Scores
+from regard.layers.int8 import Int8Weight
+from regard.machine import return_memory
 
 
 @dataclass
@@ -98,6 +100,10 @@ class Model(nn.Module):
         for module in self.modules():
             if isinstance(module, Block):
                 module.fuse()
+        for module in self.modules():
+            if isinstance(weight := getattr(module, "weight", None), Int8Weight):
+                weight.pack()
+        return_memory()
         return self
 
 

@@ -76,8 +76,12 @@ def check_copies(path: Path, copies: Mapping[str, str | Tensor], entries: Mappin
 def assign(
     model: nn.Module, sources: Iterable[Source], read: Callable[[Source], Tensor], dtype: torch.dtype | None
 ) -> None:
-    """One tensor at a time, so that no second copy of the weights is ever held; int8 is for matrices alone."""
-    for source in sources:
+    """One tensor at a time, so that no second copy of the weights is ever held; int8 is for matrices alone.
+
+    The largest comes first, while there is nothing beside it.
+    """
+    sizes = {name: tensor.numel() for name, tensor in model.state_dict().items()}
+    for source in sorted(sources, key=lambda source: -sum(sizes[name] for name in source.ours)):
         tensor = read(source)
         if dtype is not None:
             tensor = tensor.to(torch.float32 if dtype is torch.int8 else dtype)

@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.config import require
 from regard.errors import UserError, pick
 from regard.files import read_json_object, write_json
+from regard.machine import return_memory
 from regard.models.base import Model
 from regard.weights.fit import assign, check, check_copies, described_by
 from regard.weights.keymap import KeyMap, Source
@@ -38,6 +39,7 @@ def load_model(
         model: Model = load_gguf(path, dtype, empty=device == "meta")
     else:
         model = load_directory(path, dtype, empty=device == "meta")
+    return_memory()
     return model.to(device).eval()
 
 
