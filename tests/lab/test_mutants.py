@@ -105,8 +105,8 @@ MUTANTS = [
     Mutant(
         "beam 1 = greedy",
         state.KeyValueState.reorder,
-        "self.keys_values[:, :, index, :, :used]",
-        "self.keys_values[:, :, : len(index), :, :used]",
+        "index_select(2, index[moved])",
+        "index_select(2, moved)",
         ["transformer", "llama"],
     ),
     Mutant(
@@ -118,10 +118,17 @@ MUTANTS = [
     ),
     Mutant(
         "fused = readable",
-        attention.readable,
-        "scores = q @ k.mT * scale",
-        "scores = q @ k.mT",
-        ["transformer", *DECODERS, "bert", "vit"],
+        attention.fused,  # for short texts its twin is the faster one, so nobody else goes through these lines
+        "is_causal=True, scale=scale",
+        "is_causal=True, scale=2 * scale",
+        ["gpt2"],
+    ),
+    Mutant(
+        "fused = readable",
+        attention.fused,
+        "repeat_heads(v, n_heads), allowed, scale=scale",
+        "repeat_heads(v, n_heads), allowed, scale=2 * scale",
+        ["bert", "vit"],
     ),
     Mutant("fused = readable", recurrent.gru_cell, "(1 - z) * n + z * h", "z * n + (1 - z) * h", ["gru-additive"]),
     Mutant("fused = readable", recurrent.lstm_cell, "o.sigmoid() * c.tanh()", "o.sigmoid() * c", ["lstm-lm"]),

@@ -11,7 +11,7 @@ from regard.decoding.beam import BeamSettings, beam_search
 from regard.decoding.search import DONE, greedy
 from regard.lab.finding import DoesNotApply, Found, compare
 from regard.lab.subject import ROWS, Input, Subject
-from regard.lab.twins import readable
+from regard.lab.twins import kernels, readable
 
 LIMIT = 8
 "Tokens that are written."
@@ -124,7 +124,8 @@ def _until(ends: Set[int], text: list[int]) -> list[int]:
 
 def fused_is_readable(subject: Subject) -> Found:
     """PyTorch's kernels for attention and recurrence against what reads like the paper."""
-    fast = [each for given in subject.inputs for each in subject.everything(given)]
+    with kernels():
+        fast = [each for given in subject.inputs for each in subject.everything(given)]
     with readable():
         slow = [each for given in subject.inputs for each in subject.everything(given)]
     return compare(zip(fast, slow, strict=True))
