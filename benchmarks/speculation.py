@@ -18,7 +18,7 @@ from regard.decoding.search import greedy
 from regard.decoding.speculate import speculate
 from regard.pretrained.installed import path_of
 from regard.tasks.generator import Generator
-from regard.tasks.load import tokenizers_of
+from regard.weights.vocabulary import tokenizers_of
 from regard.weights.store import load_model
 
 STORY = (

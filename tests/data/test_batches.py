@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers, processors, trainers
 
+from data.words import prepared
 from faults.refusal import refused
 from regard.data.batches import Position, Steps, split
-from regard.data.shards import prepare
 from regard.text.tokenizer import Tokenizer
 
 Step = tuple[np.ndarray, Position]
@@ -161,7 +161,7 @@ def tatoeba(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> np.ndar
     core.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 0)])
     tokenizer = Tokenizer(core, special={"eos": "</s>", "unk": "<unk>"})
     folder = tmp_path_factory.mktemp("tatoeba") / "train"
-    return prepare(source, [tokenizer, tokenizer], folder, max_len=128).lengths
+    return prepared(source, [tokenizer, tokenizer], folder, max_len=128).lengths
 
 
 @pytest.mark.slow

@@ -19,17 +19,16 @@ MEASURE = """
 import json, resource, sys, time
 from pathlib import Path
 import torch
-from data.words import make_tokenizer
+from data.words import make_tokenizer, prepared
 from regard.data.batches import Position, Steps
 from regard.data.pairs import collate
 from regard.data.report import report
-from regard.data.shards import prepare
 
 work, source, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 start, facts = time.perf_counter(), {}
 if work == "train":
     tokenizer = make_tokenizer(n_extra=10_000)
-    shards = prepare(source, [tokenizer, tokenizer], folder, max_len=100)
+    shards = prepared(source, [tokenizer, tokenizer], folder, max_len=100)
     facts["prepare"] = time.perf_counter() - start
     steps = Steps(shards.lengths, budget=6_000, seed=1)
     for count, (rows, position) in enumerate(steps.steps(Position()), 1):

@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from data.words import END, PAD, Writer, ids_of, pairs, tsv
+from data.words import END, PAD, Writer, ids_of, pairs, prepared, tsv
 from regard.data.pairs import collate, collate_text
-from regard.data.shards import Shards, prepare
+from regard.data.shards import Shards
 from regard.text.tokenizer import Tokenizer
 
 START = 99
 
 
 def made(write: Writer, tokenizer: Tokenizer, folder: Path, rows: list[tuple[str, str]]) -> Shards:
-    return prepare(write("a.tsv", tsv(rows)), [tokenizer, tokenizer], folder, max_len=50)
+    return prepared(write("a.tsv", tsv(rows)), [tokenizer, tokenizer], folder, max_len=50)
 
 
 def test_a_batch_is_its_rows_padded_and_shifted(write: Writer, tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_every_row_can_be_read_back_from_its_batch(write: Writer, tokenizer: Tok
 
 
 def test_texts_alone_make_a_batch_too(write: Writer, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    shards = prepare(write("a.txt", "w1 w2\nw3\n"), [tokenizer], tmp_path / "out", max_len=9)
+    shards = prepared(write("a.txt", "w1 w2\nw3\n"), [tokenizer], tmp_path / "out", max_len=9)
     batch = collate_text(shards, np.array([0, 1]), pad_id=PAD, start_id=START)
     assert batch.ids_in.tolist() == [[START, 4, 5], [START, 6, PAD]]
     assert batch.ids_out.tolist() == [[4, 5, END], [6, END, PAD]]

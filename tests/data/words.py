@@ -1,12 +1,15 @@
 """A small tokenizer and texts that it splits."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import models, pre_tokenizers, processors
 
+from regard.data.examples import Texts, TooLong
+from regard.data.shards import Shards, prepare
 from regard.text.tokenizer import Tokenizer
 
 WORDS = [f"w{number}" for number in range(50)]
@@ -41,3 +44,9 @@ def pairs(count: int, *, seed: int = 0, longest: int = 12) -> list[tuple[str, st
 
 def tsv(rows: list[tuple[str, str]]) -> str:
     return "".join(f"{source}\t{target}\n" for source, target in rows)
+
+
+def prepared(
+    source: Any, both: Sequence[Tokenizer], folder: Path, *, max_len: int, too_long: TooLong = "drop", **rest: Any
+) -> Shards:
+    return prepare(source, Texts(both, max_len, too_long), folder, **rest)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from regard.training.run import Finished
 
 
+GIVEN = {"answer": '"…?" --text "…"', "fill": '"… [MASK] …"'}
+"What a verb is given, where it is not one text."
+
+
 def describe(found: "Finished") -> str:
     """Which weights these are, how good, and on what that was found."""
     lines = [f"the model is {origin(found.steps)}"]
@@ -31,7 +35,8 @@ def origin(steps: list[int]) -> str:
 
 def next_commands(config: "RunConfig", model: Path) -> str:
     name = shlex.quote(str(model))
-    lines = [f'try: regard translate --model {name} "…"']
+    given = GIVEN.get(config.task, '"…"')
+    lines = [f"try: regard {config.task} --model {name} {given}"]
     if config.data.test:
         options = [f"--data {shlex.quote(nearest(path))}" for path in config.data.test]
         options += [f"--column {shlex.quote(column)}" for column in config.data.columns]

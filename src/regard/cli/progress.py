@@ -45,7 +45,7 @@ class TrainingLine(Line):
                 f"{values['tokens_per_second']:,.0f} tokens/s  {duration(values['seconds_left'])} left"
             )
         elif kind == "valid":
-            scores = "  ".join(f"{name} {values[name]:.2f}" for name in ("BLEU", "chrF") if name in values)
+            scores = "  ".join(f"{name} {values[name]:.4g}" for name in values.get("scores", ()))
             self.say(f"step {values['step']:,}  valid loss {values['loss']:.3f}  {scores}{'  best' * values['best']}")
         elif kind == "bad step":
             rows = values["rows"][:5]

@@ -95,7 +95,7 @@ def train(config: "RunConfig", out: Path, ranks: "Ranks", sign: Sign, *, is_new:
         ranks.first("opening the folder", lambda: open_folder(stack, config, start, is_new=is_new))
         trainer = prepared(config, out, line, log, ranks, sign)
         # only now, and not before: a setting that was refused is not kept
-        ranks.first("writing run.toml", lambda: write_run(config, out))
+        ranks.first("writing run.toml", lambda: write_run(trainer.config, out))
         if ranks.first("looking for the model", lambda: is_finished(trainer)):
             start.keep()
             line.say(f"already finished: {out / 'model'}")

@@ -116,8 +116,8 @@ def open_tokenizer(model: str | None, file: Path | None) -> Tokenizer:
     if model and Path(model).is_dir():  # without the second that torch takes
         return load(Path(model))
     with opening(model, "Generator"):
-        from regard.tasks.load import tokenizers_of
         from regard.weights.store import locate
+        from regard.weights.vocabulary import tokenizers_of
 
         return tokenizers_of(locate(by_name(model or USUAL["Generator"])))[0]
 

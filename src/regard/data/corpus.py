@@ -1,18 +1,22 @@
 """Rows of text out of files, one at a time: no file is ever held in memory.
 
 Several text files are the columns of one table, line by line; several tables follow each other.
-Without `columns` every line of a table is a row; with them its first line is the header that names them.
+Without `columns` every line of a table is a row; with them its first line is the header that names them, unless
+they are numbers: `#2` is the second column of a table without a header.
 Only "\\n" ends a line, so U+2028 and NUL stay inside; the "\\r" of Windows and a byte order mark are
 taken off. Blank lines are rows of empty fields: to drop them is a decision, and it is counted (shards).
 """
 
 import csv
 import gzip
+import hashlib
 import itertools
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,9 +24,26 @@ from regard.errors import UserError
 from regard.files import parse_json, what_is_at
 
 Row = tuple[str, ...]
+Place = tuple[Path, int]
+"A file and a line of it, counted from 1."
 Numbered = Iterator[tuple[int, Row]]
 "Rows with the lines they end on; a blank line is an empty row, until it is known how many fields it has."
-Source = Path | Sequence[Path]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of these files the rows whose first field has a hash in a range of 0 to 1: equal texts never part."""
+
+    paths: tuple[Path, ...]
+    low: float
+    high: float
+
+    def holds(self, row: Row) -> bool:
+        digest = hashlib.blake2b(row[0].strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return self.low <= int.from_bytes(digest) / 2**64 < self.high
+
+
+Source = Path | Sequence[Path] | Part
 
 MAX_LINE = 1 << 24
 "Longest line in bytes: more is no sentence, but a file of another kind or a compressed trap."
@@ -32,12 +53,21 @@ BROKEN = "the file may be cut short or damaged; get it again"
 
 def read_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iterator[Row]:
     """All rows, each with the same number of fields; `columns` picks and orders them by name."""
-    paths = files_of(source)
+    return (row for _, row in placed_rows(source, columns=columns))
+
+
+def placed_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iterator[tuple[Place, Row]]:
+    """Each row with the file and the line where it ends, for whoever has to complain about it."""
+    rows = _placed(files_of(source), columns)
+    return ((place, row) for place, row in rows if source.holds(row)) if isinstance(source, Part) else rows
+
+
+def _placed(paths: list[Path], columns: Sequence[str] | None) -> Iterator[tuple[Place, Row]]:
     kinds = [kind_of(path) for path in paths]
     if not any(kind in TABLES for kind in kinds):
         if columns is not None:
             raise UserError(f"{paths[0]} has no named columns", "leave `columns` out: each text file is one column")
-        yield from _parallel(paths)
+        yield from (((paths[0], number), row) for number, row in enumerate(_parallel(paths), 1))
     elif all(kind in TABLES for kind in kinds):
         names = list(columns) if columns is not None else None
         yield from _even((path, TABLES[kind](path, names)) for path, kind in zip(paths, kinds, strict=True))
@@ -46,7 +76,7 @@ def read_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iterat
 
 
 def files_of(source: Source) -> list[Path]:
-    paths = [source] if isinstance(source, Path) else list(source)
+    paths = [source] if isinstance(source, Path) else list(source.paths if isinstance(source, Part) else source)
     if not paths:
         raise UserError("no file to read", "name at least one")
     for path in paths:
@@ -63,21 +93,22 @@ def kind_of(path: Path) -> str:
     return kind
 
 
-def _even(tables: Iterable[tuple[Path, Numbered]]) -> Iterator[Row]:
-    """Rows of equal width; blank ones get theirs from the first row that has something."""
-    n_fields, blank = 0, 0
+def _even(tables: Iterable[tuple[Path, Numbered]]) -> Iterator[tuple[Place, Row]]:
+    """Rows of equal width; blank ones get theirs, and their place, from the next row that has something."""
+    n_fields, blank, place = 0, 0, (Path(), 0)
     for path, rows in tables:
         for number, row in rows:
+            place = path, number
             if not row:
                 blank += 1
                 continue
             n_fields = n_fields or len(row)
             if len(row) != n_fields:
                 raise UserError(f"{path}, line {number} has {len(row)} fields", f"expected {n_fields}, as before")
-            yield from itertools.repeat(("",) * n_fields, blank)
-            yield row
+            yield from itertools.repeat((place, ("",) * n_fields), blank)
+            yield place, row
             blank = 0
-    yield from itertools.repeat(("",) * (n_fields or 1), blank)
+    yield from itertools.repeat((place, ("",) * (n_fields or 1)), blank)
 
 
 # ---- lines
@@ -158,15 +189,20 @@ def _csv_rows(path: Path) -> Numbered:
 
 
 def _picked(path: Path, rows: Numbered, columns: list[str] | None) -> Numbered:
-    """The named columns of a table whose first row is its header."""
+    """The named columns of a table whose first row is its header, or the numbered ones of a table without."""
     if columns is None:
         yield from rows
         return
-    header = next(rows, (1, ()))[1]
+    if numbered := all(re.fullmatch("#[1-9][0-9]{0,3}", name) for name in columns):
+        first = next(rows, (1, ()))
+        rows, header = itertools.chain([first], rows), tuple(f"#{i}" for i in range(1, len(first[1]) + 1))
+    else:
+        header = next(rows, (1, ()))[1]
     places = [_place(str(path), name, header) for name in columns]
     for number, row in rows:
         if row and len(row) != len(header):
-            raise UserError(f"{path}, line {number} has {len(row)} fields", f"expected {len(header)}, as in its header")
+            hint = f"expected {len(header)}, as in its {'first line' if numbered else 'header'}"
+            raise UserError(f"{path}, line {number} has {len(row)} fields", hint)
         yield number, tuple(row[place] for place in places) if row else ()
 
 
@@ -247,3 +283,18 @@ def _check_plain(path: Path, field: Any, types: Any) -> None:
 
 
 TABLES = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}
+
+
+def names_of(path: Path) -> list[str]:
+    """The names of a table's columns: the first line of a .csv or .tsv, the keys of a .jsonl; none for other files."""
+    kind = kind_of(path)
+    if kind in (".csv", ".tsv"):
+        return [name for row in itertools.islice(read_rows(path), 1) for name in row]
+    if kind == ".jsonl":
+        first = next((line for line in _bare_lines(path) if line.strip()), "{}")
+        found = parse_json(first, f"{path}, line 1")
+        return list(found) if isinstance(found, dict) else []
+    if kind == ".parquet":
+        with _parquet_file(path) as table:
+            return list(table.schema_arrow.names)
+    return []

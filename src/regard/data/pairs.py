@@ -1,6 +1,7 @@
 """Rows of ids as tensors: padded, shifted, counted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -25,6 +26,10 @@ class PairBatch:
     rows: np.ndarray
     "Where the pairs stand in the corpus."
 
+    def without_targets(self) -> Self:
+        """The same work for nothing, for a rank that has nothing to do: all must call each other equally often."""
+        return replace(self, tgt_valid=torch.zeros_like(self.tgt_valid), n_targets=0)
+
 
 @dataclass
 class TextBatch:
@@ -33,13 +38,17 @@ class TextBatch:
     ids_in: Tensor  # (B, T)
     ids_out: Tensor  # (B, T)
     valid: Tensor  # (B, T)
+    "What is to be learnt: not padding, and not what was only given."
     n_targets: int
     rows: np.ndarray
+
+    def without_targets(self) -> Self:
+        return replace(self, valid=torch.zeros_like(self.valid), n_targets=0)
 
 
 def collate(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> PairBatch:
     """The first column is the source, the second the target."""
-    (src, src_valid), (tgt_out, tgt_valid) = (_padded(*column, pad_id) for column in shards.gather(rows)[:2])
+    (src, src_valid), (tgt_out, tgt_valid) = (padded(*column, pad_id) for column in shards.gather(rows)[:2])
     return PairBatch(
         src=torch.from_numpy(src),
         src_valid=None if src_valid.all() else torch.from_numpy(src_valid),
@@ -52,12 +61,13 @@ def collate(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> 
 
 
 def collate_text(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> TextBatch:
-    out, valid = _padded(*shards.gather(rows)[0], pad_id)
+    out, valid = padded(*shards.gather(rows)[0], pad_id)
     ids_in = torch.from_numpy(_shifted(out, valid, start_id, pad_id))
     return TextBatch(ids_in, torch.from_numpy(out), torch.from_numpy(valid), int(valid.sum()), rows)
 
 
-def _padded(ids: np.ndarray, lengths: np.ndarray, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+def padded(ids: np.ndarray, lengths: np.ndarray, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+    """A column of rows one after another as a matrix (B, T), and which of its entries are real."""
     valid = np.arange(lengths.max()) < lengths[:, None]  # (B, T)
     padded = np.full(valid.shape, pad_id, dtype=np.int64)
     padded[valid] = ids

@@ -10,7 +10,7 @@ import hashlib
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from regard.errors import UserError
 
 RUN = 1 << 17
 "Hashes sorted at a time, and about as many compared at a time."
+MOST_LABELS = 12
+"Labels that are shown; the file of the run has all."
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,13 @@ class Overlap:
 class Report:
     sets: Mapping[str, SetReport]
     overlaps: Mapping[str, Overlap]
+    labels: Mapping[str, int] = field(default_factory=dict)
+    "How often each is given in train."
 
     def to_dict(self) -> dict[str, Any]:
         sets = {name: asdict(one) for name, one in self.sets.items()}
-        return {"sets": sets, "overlaps": {name: one.to_dict() for name, one in self.overlaps.items()}}
+        overlaps = {name: one.to_dict() for name, one in self.overlaps.items()}
+        return {"sets": sets, "overlaps": overlaps, "labels": dict(self.labels)}
 
     def __str__(self) -> str:
         table = [["set", "rows", "twice", "column", "empty", "longest", "mean", "median"]]
@@ -72,7 +77,14 @@ class Report:
                 sizes = [f"{column.empty:,}", f"{column.longest:,}", f"{column.mean:.1f}", str(column.median)]
                 table.append([*start, str(number), *sizes])
         lines = [*_aligned(table), "(longest, mean and median: in characters; twice: rows that stood before)"]
-        return "\n".join([*lines, *_aligned(self._shared())])
+        return "\n".join([*lines, *_aligned(self._shared()), *self._balance()])
+
+    def _balance(self) -> list[str]:
+        total = sum(self.labels.values())
+        often = sorted(self.labels.items(), key=lambda item: -item[1])
+        shown = [f"{label} {count:,} ({count / total:.1%})" for label, count in often[:MOST_LABELS]]
+        more = f", and {len(often) - MOST_LABELS} more" if len(often) > MOST_LABELS else ""
+        return [f"labels in train: {', '.join(shown)}{more}"] if often else []
 
     def _shared(self) -> list[list[str]]:
         n_columns = max((len(shared.columns) for shared in self.overlaps.values()), default=0)
@@ -83,10 +95,16 @@ class Report:
         return table if self.overlaps else []
 
 
-def report(train: Source, others: Mapping[str, Source], *, columns: Sequence[str] | None = None) -> Report:
+def report(
+    train: Source, others: Mapping[str, Source], *, columns: Sequence[str] | None = None, n_texts: int | None = None
+) -> Report:
+    """`n_texts` says where the texts of a row end, as in `row[:n_texts]`: labels are not compared."""
     with contextlib.ExitStack() as files:
         sources = {"train": train, **others}
-        scans = {name: _Scan(read_rows(source, columns=columns), files) for name, source in sources.items()}
+        texts = {
+            name: (row[:n_texts] for row in read_rows(source, columns=columns)) for name, source in sources.items()
+        }
+        scans = {name: _Scan(rows, files) for name, rows in texts.items()}
         widths = {name: len(scan.lengths) for name, scan in scans.items() if scan.n_rows}
         if len(set(widths.values())) > 1:
             shown = ", ".join(f"{name} has {width}" for name, width in widths.items())

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Literal
@@ -23,19 +23,19 @@ from typing import IO, Literal
 import numpy as np
 
 from regard.config import build, require
-from regard.data.corpus import Row, Source, files_of, kind_of, read_rows
+from regard.data.corpus import Part, Place, Row, Source, files_of, kind_of, placed_rows
+from regard.data.examples import Encoded, Examples
 from regard.data.mapped import take
 from regard.errors import UserError
 from regard.files import flush, read_json_object, write_json
-from regard.text.tokenizer import Tokenizer
 
-VERSION = 1
+VERSION = 2
 BATCH_ROWS, BATCH_CHARS = 1_000, 1_000_000
 "Rows and characters tokenised at once; the second holds when lines are very long."
 
 STALE_SECONDS = 3600
 
-TooLong = Literal["drop", "cut", "error"]
+Placed = tuple[Place, Row]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ class Meta:
     version: int
     fingerprint: str
     dtype: Literal["uint16", "uint32"]
-    vocab_sizes: tuple[int, ...]
+    limits: tuple[int, ...]
+    "Of the numbers in each column."
     stats: Stats
 
 
@@ -69,9 +70,9 @@ class Shards:
         self.folder = folder
         meta = build(Meta, read_json_object(folder / "meta.json"), str(folder / "meta.json"))
         require(meta.version == VERSION, f"{folder} is of version {meta.version}", "delete it; it is made again")
-        self.fingerprint, self.stats, self._vocab_sizes = meta.fingerprint, meta.stats, meta.vocab_sizes
+        self.fingerprint, self.stats, self._limits = meta.fingerprint, meta.stats, meta.limits
         self._ids = self._open("ids.bin", meta.dtype, sum(meta.stats.tokens))
-        self._index = self._open("index.bin", _index_type(len(meta.vocab_sizes)), meta.stats.kept)
+        self._index = self._open("index.bin", _index_type(len(meta.limits)), meta.stats.kept)
         self.lengths = self._index["lengths"]
         "Ids in each row and column, (n_rows, n_columns); a view of a memory map."
 
@@ -97,7 +98,7 @@ class Shards:
         self._check(rows, (lengths >= 0).all(axis=1) & (starts >= 0) & (starts + sizes <= len(self._ids)))
         ids = take(self._ids, np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum()))
         columns = np.repeat(np.tile(np.arange(lengths.shape[1]), len(rows)), lengths.ravel())
-        self._check(np.repeat(rows, sizes), ids < np.array(self._vocab_sizes)[columns])
+        self._check(np.repeat(rows, sizes), ids < np.array(self._limits)[columns])
         return [(ids[columns == column], lengths[:, column]) for column in range(lengths.shape[1])]
 
     def _check(self, rows: np.ndarray, good: np.ndarray) -> None:
@@ -112,35 +113,27 @@ def _index_type(n_columns: int) -> np.dtype[np.void]:
 
 def prepare(
     source: Source,
-    tokenizers: Sequence[Tokenizer],
+    examples: Examples,
     folder: Path,
     *,
     columns: Sequence[str] | None = None,
-    max_len: int,
-    too_long: TooLong = "drop",
     progress: Callable[[int], None] | None = None,
 ) -> Shards:
-    """Tokenise the first columns, one for each tokenizer, with the special tokens each puts around a text.
-
-    A column of more than `max_len` ids is `too_long`. `progress` hears how many rows have been read, 0 first,
-    and nothing where all was done before.
-    """
-    require(max_len >= 1, f"max_len is {max_len}", "expected at least 1")
-    rules = {"version": VERSION, "columns": columns and list(columns), "max_len": max_len, "too_long": too_long}
-    fingerprint = _fingerprint(source, tokenizers, rules)
+    """Turn all rows into `examples`. `progress` hears how many rows have been read, 0 first, and nothing where all was
+    done before."""
+    fingerprint = _fingerprint(source, examples, columns)
     if (found := _reusable(folder, fingerprint)) is not None:
         return found
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
-    writer = _Writer(tokenizers, max_len, too_long, ", ".join(map(str, files_of(source))))
+    writer = _Writer(examples, ", ".join(map(str, files_of(source))))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
         temporary.mkdir()
         if progress is not None:
             progress(0)
-        stats = writer.write(temporary, read_rows(source, columns=columns), progress)
-        sizes = tuple(tokenizer.vocab_size for tokenizer in tokenizers)
-        write_json(temporary / "meta.json", asdict(Meta(VERSION, fingerprint, writer.dtype, sizes, stats)))
+        stats = writer.write(temporary, placed_rows(source, columns=columns), progress)
+        write_json(temporary / "meta.json", asdict(Meta(VERSION, fingerprint, writer.dtype, examples.limits, stats)))
         _publish(temporary, folder)
     except OSError as error:
         raise UserError(f"cannot write {folder}: {error.strerror or error}", "is there room, and the right?") from error
@@ -149,12 +142,15 @@ def prepare(
     return Shards(folder)
 
 
-def _fingerprint(source: Source, tokenizers: Sequence[Tokenizer], rules: Mapping[str, object]) -> str:
+def _fingerprint(source: Source, examples: Examples, columns: Sequence[str] | None) -> str:
     """Equal for equal contents, wherever the files stand."""
     paths = files_of(source)
+    rules = {"version": VERSION, "columns": columns and list(columns), **examples.rules}
+    if isinstance(source, Part):
+        rules |= {"low": source.low, "high": source.high}
     digests = [hashlib.sha256(json.dumps([rules, [kind_of(path) for path in paths]]).encode()).digest()]
     digests += [_digest(path) for path in paths]
-    for tokenizer in tokenizers:
+    for tokenizer in examples.tokenizers:
         with tempfile.TemporaryDirectory() as name:  # what it saves is all that it is
             tokenizer.save(Path(name))
             digests += [_digest(path) for path in sorted(Path(name).iterdir())]
@@ -204,17 +200,15 @@ def _publish(temporary: Path, folder: Path) -> None:
 class _Writer:
     """Rows of text into the two files, counted; `name` stands for the source in errors."""
 
-    def __init__(self, tokenizers: Sequence[Tokenizer], max_len: int, too_long: TooLong, name: str) -> None:
-        self.tokenizers = tokenizers
-        self.max_len, self.too_long, self.name = max_len, too_long, name
-        wide = any(tokenizer.vocab_size > 1 << 16 for tokenizer in tokenizers)
-        self.dtype: Literal["uint16", "uint32"] = "uint32" if wide else "uint16"
+    def __init__(self, examples: Examples, name: str) -> None:
+        self.examples, self.name = examples, name
+        self.dtype: Literal["uint16", "uint32"] = "uint32" if max(examples.limits) > 1 << 16 else "uint16"
         self.n_rows = self.n_kept = self.n_empty = self.n_too_long = 0
         self.shortest = sys.maxsize
         "Tokens of the shortest row that was too long, on its longer side."
-        self.n_tokens = np.zeros(len(tokenizers), dtype=np.int64)
+        self.n_tokens = np.zeros(len(examples.limits), dtype=np.int64)
 
-    def write(self, folder: Path, rows: Iterator[Row], progress: Callable[[int], None] | None) -> Stats:
+    def write(self, folder: Path, rows: Iterator[Placed], progress: Callable[[int], None] | None) -> Stats:
         with contextlib.ExitStack() as stack:
             files = [stack.enter_context((folder / name).open("wb")) for name in ("ids.bin", "index.bin")]
             for batch in _batches(rows):
@@ -227,17 +221,17 @@ class _Writer:
         lost = f"{self.n_rows:,} rows, {self.n_empty:,} empty, {self.n_too_long:,} too long"
         hint = "is it the right file?"
         if self.n_too_long:
-            found = f"data.max_len is {self.max_len:,}, and the shortest row has {self.shortest:,} tokens"
-            hint = f"{found}: raise data.max_len"
+            limit = self.examples.rules["max_len"]
+            hint = f"data.max_len is {limit:,}, and the shortest row has {self.shortest:,} tokens: raise data.max_len"
         require(self.n_kept > 0, f"{self.name} has no row to learn from: {lost}", hint)
         return Stats(self.n_rows, self.n_kept, self.n_empty, self.n_too_long, tuple(self.n_tokens.tolist()))
 
-    def _write(self, batch: list[Row], files: Sequence[IO[bytes]]) -> None:
-        kept = list(self._kept(batch))
+    def _write(self, batch: list[Placed], files: Sequence[IO[bytes]]) -> None:
+        kept = [example for encoded in self._encoded(batch) for example in encoded.examples]
         self.n_rows += len(batch)
         if not kept:
             return
-        index = np.empty(len(kept), dtype=_index_type(len(self.tokenizers)))
+        index = np.empty(len(kept), dtype=_index_type(len(self.examples.limits)))
         index["lengths"] = lengths = np.array([[len(ids) for ids in row] for row in kept])
         sizes = lengths.sum(axis=1)
         index["start"] = self.n_tokens.sum() + np.cumsum(sizes) - sizes
@@ -247,48 +241,31 @@ class _Writer:
         self.n_kept += len(kept)
         self.n_tokens += lengths.sum(axis=0)
 
-    def _kept(self, batch: list[Row]) -> Iterator[list[list[int]]]:
-        n = len(self.tokenizers)
-        require(len(batch[0]) >= n, f"{self.name} has {len(batch[0])} columns", f"expected {n}, one for each tokenizer")
-        texts = list(zip(*batch, strict=True))[:n]
-        columns = [self._encode(*pair) for pair in zip(self.tokenizers, texts, strict=True)]
-        for number, (row, *ids) in enumerate(zip(batch, *columns, strict=True), self.n_rows + 1):
-            if not all(ids) or not all(map(str.strip, row[:n])):
-                self.n_empty += 1
-            elif max(map(len, ids)) <= self.max_len:
-                yield ids
-            else:
+    def _encoded(self, batch: list[Placed]) -> Iterator[Encoded]:
+        for encoded in self._tried(batch):
+            self.n_empty += encoded.is_empty
+            if encoded.n_too_many:
                 self.n_too_long += 1
-                self.shortest = min(self.shortest, max(map(len, ids)))
-                if self.too_long == "error":
-                    what = f"{max(map(len, ids)):,} tokens, more than {self.max_len:,}"
-                    raise UserError(f"row {number} of {self.name} has {what}", 'raise max_len, or "drop" or "cut" them')
-                if self.too_long == "cut":
-                    yield [self._cut(*pair) for pair in zip(self.tokenizers, ids, strict=True)]
+                self.shortest = min(self.shortest, encoded.n_too_many)
+            yield encoded
 
-    def _encode(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    def _tried(self, batch: list[Placed]) -> list[Encoded]:
         try:
-            return tokenizer.encode_ids(texts)
+            return list(self.examples([row for _, row in batch]))
         except UserError:  # one of them: find out which
-            for number, text in enumerate(texts, self.n_rows + 1):
+            for (path, line), row in batch:
                 try:
-                    tokenizer.encode_ids([text])
+                    list(self.examples([row]))
                 except UserError as error:
-                    raise UserError(f"row {number} of {self.name}: {error.message}", error.hint) from error
+                    raise UserError(f"{path}, line {line}: {error.message}", error.hint) from error
             raise
 
-    def _cut(self, tokenizer: Tokenizer, ids: list[int]) -> list[int]:
-        if len(ids) <= self.max_len:
-            return ids
-        has_end = ids[-1] in (tokenizer.eos_id, tokenizer.sep_id)  # else a model would never learn to stop
-        return ids[: self.max_len - 1] + ids[-1:] if has_end else ids[: self.max_len]
 
-
-def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    batch: list[Row] = []
+def _batches(rows: Iterator[Placed]) -> Iterator[list[Placed]]:
+    batch: list[Placed] = []
     n_chars = 0
-    for row in rows:
-        batch.append(row)
+    for place, row in rows:
+        batch.append((place, row))
         n_chars += sum(map(len, row))
         if len(batch) == BATCH_ROWS or n_chars >= BATCH_CHARS:
             yield batch

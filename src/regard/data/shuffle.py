@@ -58,3 +58,9 @@ class Permutation:
 
 def _half(numbers: np.ndarray, key: np.uint64) -> np.ndarray:
     return mix(numbers ^ key) >> np.uint64(1)  # a bit of room, so that adding cannot wrap around
+
+
+def chances(key: tuple[int, ...], rows: np.ndarray, width: int) -> np.ndarray:
+    """A number from 0 to 1 for each place (row, position): the same for a row whatever its neighbours are."""
+    places = mix(fold(key) + rows.astype(np.uint64))[:, None] + np.arange(width, dtype=np.uint64)
+    return (mix(places) >> np.uint64(11)).astype(np.float64) / 2**53

@@ -60,8 +60,8 @@ class MaskedLmHead(nn.Module):
         self.norm = make_norm("layer", width, norm_eps)
         self.unembed = Unembed(width, vocab_size, tied=tied, bias=True)
 
-    def forward(self, x: Tensor, table: Weight | None) -> Tensor:
-        return self.unembed(self.norm(self.activation(self.dense(x))), table)
+    def forward(self, x: Tensor, table: Weight | None) -> Scores:
+        return self.unembed.scores(self.norm(self.activation(self.dense(x))), table)
 
 
 class ReplacedTokenHead(nn.Module):

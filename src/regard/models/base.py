@@ -1,6 +1,6 @@
 """What all models have in common: a named output, a configuration, sizes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,15 +25,24 @@ class Output:
     scores: Tensor | Scores
     hidden: Tensor  # (B, T, D) the last layer
     pooled: Tensor | None = None  # (B, D) one vector for the whole input, where the model makes one
-    heads: dict[str, Tensor] = field(default_factory=dict)  # logits by the name of the head, where there are several
+    of_head: Mapping[str, Tensor | Scores] = field(default_factory=dict)  # by name, where there are several heads
 
     def __post_init__(self) -> None:
-        if isinstance(self.scores, Scores) and not torch.is_grad_enabled():  # only training can use the pieces
-            self.scores = self.scores.dense()
+        if not torch.is_grad_enabled():  # only training can use the pieces
+            self.scores = _dense(self.scores)
 
     @cached_property
     def logits(self) -> Tensor:
-        return self.scores.dense() if isinstance(self.scores, Scores) else self.scores
+        return _dense(self.scores)
+
+    @cached_property
+    def heads(self) -> dict[str, Tensor]:
+        """Logits by the name of the head, where there are several."""
+        return {name: _dense(scores) for name, scores in self.of_head.items()}
+
+
+def _dense(scores: Tensor | Scores) -> Tensor:
+    return scores.dense() if isinstance(scores, Scores) else scores
 
 
 @dataclass(frozen=True, kw_only=True)

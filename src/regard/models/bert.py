@@ -12,7 +12,7 @@ from regard.config import require
 from regard.layers.dropout import Dropout
 from regard.layers.encoder import Encoder
 from regard.layers.feedforward import Activation
-from regard.layers.head import MaskedLmHead, Pooler, ReplacedTokenHead
+from regard.layers.head import MaskedLmHead, Pooler, ReplacedTokenHead, Scores
 from regard.models.base import Model, Output, TextConfig
 
 HeadName = Literal["masked_lm", "next_sentence", "replaced_token", "classify", "tag", "span"]
@@ -81,14 +81,22 @@ class Bert(Model):
         n_out = len(config.labels) if name in ("classify", "tag") else 2
         return nn.Linear(config.d_model, n_out)
 
-    def forward(self, ids: Tensor, valid: Tensor | None = None, *, segments: Tensor | None = None) -> Output:
-        """`ids` (B, T); `valid` (B, T) True for real tokens; `segments` (B, T) 0 for sentence A, 1 for B."""
+    def forward(
+        self, ids: Tensor, valid: Tensor | None = None, *, segments: Tensor | None = None, at: Tensor | None = None
+    ) -> Output:
+        """`ids` (B, T); `valid` (B, T) True for real tokens; `segments` (B, T) 0 for sentence A, 1 for B.
+
+        Heads that read each token read only those that `at` (B, T) marks, where it is given: (N, ...) for (B, T, ...).
+        """
         hidden = self.encoder(ids, valid, segments=segments)
         pooled = None if self.pooler is None else self.pooler(hidden, valid)
-        heads: dict[str, Tensor] = {name: self.apply_head(name, hidden, pooled) for name in self.config.heads}
+        read = hidden if at is None else hidden[at]
+        heads: dict[str, Tensor | Scores] = {
+            name: self.apply_head(name, read, pooled) for name in self.config.heads
+        }
         return Output(next(iter(heads.values()), hidden), hidden, pooled, heads)
 
-    def apply_head(self, name: str, hidden: Tensor, pooled: Tensor | None) -> Tensor:
+    def apply_head(self, name: str, hidden: Tensor, pooled: Tensor | None) -> Tensor | Scores:
         head = self.heads[name]
         if name == "masked_lm":
             assert self.encoder.embed.token is not None

@@ -14,11 +14,9 @@ from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
 from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.translator import Translator
-from regard.text.gguf_vocabulary import from_metadata
-from regard.text.load import load_pair
-from regard.text.tokenizer import Tokenizer
 from regard.weights.precision import DTYPES, Precision, chosen
 from regard.weights.store import load_model, locate, read_layout
+from regard.weights.vocabulary import tokenizers_of
 
 
 def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None) -> Any:
@@ -65,13 +63,3 @@ def load_task(source: str | Path | None, task: type[T], precision: Precision = "
             f"use `regard {verb} --model {source}`, or give another model",
         )
     return loaded
-
-
-def tokenizers_of(path: Path) -> tuple[Tokenizer, Tokenizer]:
-    """Of source and target; the same one twice where there is one."""
-    if path.is_dir():
-        return load_pair(path)
-    from regard.weights.gguf import read_gguf  # slow to import, and only GGUF files need it
-
-    only = from_metadata(read_gguf(path).metadata)
-    return only, only

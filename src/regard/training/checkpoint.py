@@ -141,7 +141,7 @@ def restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> d
     model.load_state_dict(load_file(path / FILES[0]))
     tensors = load_file(path / FILES[1])
     state: dict[int, dict[str, Tensor]] = {}
-    names = [name for name, _ in model.named_parameters()]
+    names = _names(model, optimizer)
     for key, tensor in tensors.items():
         name, _, kind = key.rpartition("/")
         state.setdefault(names.index(name), {})[kind] = tensor
@@ -161,12 +161,18 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
 
 def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Adam's averages by the name of their parameter: `encoder.blocks.0.attn.q.weight/exp_avg`."""
-    names = [name for name, _ in model.named_parameters()]
+    names = _names(model, optimizer)
     return {
         f"{names[index]}/{kind}": torch.as_tensor(value).contiguous()
         for index, moments in optimizer.state_dict()["state"].items()
         for kind, value in moments.items()
     }
+
+
+def _names(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[str]:
+    """Of the parameters in the order in which the optimizer numbers them: group by group."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def average(paths: list[Path]) -> dict[str, Tensor]:

@@ -8,26 +8,39 @@ from regard.config import require
 from regard.text.train import TokenizerConfig
 from regard.training.schedule import ScheduleKind
 
+TaskName = Literal["translate", "classify", "tag", "answer", "fill", "generate"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     train: tuple[str, ...]
-    "One file with a column for each side (tsv, csv, jsonl, parquet), or two line-parallel text files; .gz too."
+    "Tables with a column for each text and for the label (tsv, csv, jsonl, parquet), or line-parallel text files; .gz."
     valid: tuple[str, ...] = ()
     "Sentences to score while training; never trained on."
     test: tuple[str, ...] = ()
     "Sentences to score at the end; the report says if training has seen them."
     columns: tuple[str, ...] = ()
-    "Names of the columns, source first; the first two where there are no names."
+    "Names of the columns, texts first, label last; `#2` is the second of a table without names."
+    hold_out: float = 0.0
+    "The share of the training rows that is kept for validation where data.valid is empty; a hash of the text decides."
+    numbers: bool = False
+    "Whether what is to be foreseen is a number, and not a label."
     max_len: int = 128
-    "Longest sentence in tokens, on either side."
+    "Longest text in tokens; of pairs that are read together, both."
     too_long: Literal["drop", "cut", "error"] = "drop"
+    "What becomes of longer ones where they can be left out; a text to be classified is always cut."
+
+    def __post_init__(self) -> None:
+        require(0 <= self.hold_out < 1, f"data.hold_out is {self.hold_out}", "expected a share from 0 to below 1")
+        require(self.max_len >= 1, f"data.max_len is {self.max_len}", "expected at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     steps: int = 10_000
     "Optimizer steps of the whole run."
+    epochs: float = 0.0
+    "Rounds through the data; where this is not 0, it decides the steps."
     batch_tokens: int = 6_000
     "Tokens of one step, both sides and padding counted; the same on any number of machines."
     accumulate: int = 1
@@ -41,6 +54,13 @@ class TrainConfig:
     weight_decay: float = 0.0
     schedule: ScheduleKind = "inverse_sqrt"
     warmup: int = 1_000
+    "Steps in which the rate rises; with epochs at most a tenth of all."
+    layer_decay: float = 1.0
+    "Each layer below the top learns so much slower than the one above it."
+    freeze: tuple[str, ...] = ()
+    "Beginnings of the names of weights that stay as they are, such as encoder.embed."
+    class_weights: Literal["none", "balanced"] = "none"
+    "balanced: rows of rare labels count more, so that all labels count alike."
     clip: float = 1.0
     "Longest gradient; longer ones are shortened to it."
     label_smoothing: float = 0.1
@@ -76,6 +96,8 @@ class TrainConfig:
         for name in ("weight_decay", "warmup", "save_minutes"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"train.{name} is {value}", "expected 0 or more")
+        require(0 < self.layer_decay <= 1, f"train.layer_decay is {self.layer_decay}", "expected 0 to 1")
+        require(0 <= self.epochs < 1e6, f"train.epochs is {self.epochs}", "expected 0 or more")
         require(0 <= self.label_smoothing < 1, f"train.label_smoothing is {self.label_smoothing}", "expected 0 to 1")
         require(0 < self.teacher_forcing <= 1, f"train.teacher_forcing is {self.teacher_forcing}", "expected 0 to 1")
 
@@ -83,14 +105,16 @@ class TrainConfig:
 @dataclass(frozen=True, kw_only=True)
 class ValidConfig:
     every: int = 1_000
-    "Steps between two validations."
+    "Steps between two validations; 0 validates after each epoch."
     sentences: int = 500
     "How many of the validation sentences are translated; the loss is of all."
     patience: int = 0
     "Stop after so many validations without a better score; 0 never stops early."
+    metric: str = ""
+    "The score that chooses the best model, such as Matthews; the task's own first one where this is empty."
 
     def __post_init__(self) -> None:
-        for name, least in {"every": 1, "sentences": 0, "patience": 0}.items():
+        for name, least in {"every": 0, "sentences": 0, "patience": 0}.items():
             value = getattr(self, name)
             require(value >= least, f"valid.{name} is {value}", f"expected at least {least}")
 
@@ -107,7 +131,7 @@ DECIDED = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    task: Literal["translate"] = "translate"
+    task: TaskName = "translate"
     seed: int = 1
     "Order of the data, first weights and dropout are functions of it."
     about: str = ""
@@ -115,13 +139,14 @@ class RunConfig:
     data: DataConfig
     text: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: dict[str, Any] = field(default_factory=lambda: {"preset": "transformer-small"})
-    "`preset` and any key of its configuration that is to differ."
+    "`preset`, or `init`: a trained model to go on from; and any key of its configuration that is to differ."
     train: TrainConfig = field(default_factory=TrainConfig)
     valid: ValidConfig = field(default_factory=ValidConfig)
 
     def __post_init__(self) -> None:
         for name, where in DECIDED.items():
             require(name not in self.model, f"model.{name} is decided by {where}", f"leave it out and set {where}")
+        require(not {"preset", "init"} <= self.model.keys(), "model has both preset and init", "give one of them")
         least, size = self.text.least("translation"), self.text.vocab_size
         hint = f"the kind {self.text.kind} needs at least {least}: special tokens, 256 bytes if it spells, a piece"
         require(size >= least, f"text.vocab_size is {size}", hint)

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.config import to_dict
 from regard.errors import USAGE, UserError
-from regard.training.config import RunConfig
+from regard.training.config import DataConfig, RunConfig
 from regard.training.schedule import ENDLESS
 
 FREE = (
@@ -19,7 +19,7 @@ FREE = (
 def essence(config: RunConfig) -> dict[str, Any]:
     """All that decided. Where the files stand did not: of their contents a fingerprint is kept."""
     data = to_dict(config)
-    data["data"] = {key: data["data"][key] for key in ("max_len", "too_long", "columns")}
+    data["data"] = {key: value for key, value in data["data"].items() if key not in ("train", "valid", "test")}
     return without_free(data)
 
 
@@ -43,7 +43,16 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, 
 
 
 def changes(old: Any, new: Any) -> list[str]:
-    return [f"{path} was {before!r} and is {now!r}" for path, before, now in differences(old, new)]
+    """A key that an earlier version did not have was what is usual now."""
+    usual = to_dict(RunConfig(data=DataConfig(train=())))
+    told = []
+    for path, before, now in differences(old, new):
+        section, _, name = path.rpartition(".")
+        if before is None and name in (place := usual.get(section, {}) if section else usual):
+            before = place[name]
+        if before != now:
+            told.append(f"{path} was {before!r} and is {now!r}")
+    return told
 
 
 def refuse_decided(before: RunConfig, now: RunConfig) -> None:

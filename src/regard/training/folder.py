@@ -13,6 +13,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from regard.config import build, read_toml, set_values, to_dict, to_toml
 from regard.errors import USAGE, UserError
@@ -29,7 +30,18 @@ MARK = "# A run of regard: `regard train` wrote this file, `regard resume` reads
 
 def read_run(path: Path, assignments: Sequence[str] = ()) -> RunConfig:
     """A run's TOML with `--set` laid over it; paths in it are relative to the current folder."""
-    return build(RunConfig, set_values(read_toml(path), assignments), "")
+    return run_of(read_toml(path), assignments)
+
+
+def run_of(settings: dict[str, Any], assignments: Sequence[str]) -> RunConfig:
+    return build(RunConfig, with_usual(set_values(settings, assignments)), "")
+
+
+def with_usual(given: dict[str, Any]) -> dict[str, Any]:
+    """What is said, and for what is not, what is usual for the task."""
+    usual = read_toml(Path(__file__).parent / "usual.toml").get(str(given.get("task", "translate")), {})
+    sections = {name: {**table, **given[name]} for name, table in usual.items() if isinstance(given.get(name), dict)}
+    return {**usual, **given, **sections}
 
 
 def write_run(config: RunConfig, folder: Path) -> None:

@@ -8,22 +8,21 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from regard.data.batches import Position, Steps, split
-from regard.data.pairs import PairBatch, collate
 from regard.data.shards import Shards
 from regard.errors import FAILURE, UserError
 from regard.models.base import Model
-from regard.objectives.seq2seq import Seq2Seq
 from regard.training import checkpoint
 from regard.training.config import RunConfig
 from regard.training.energy import Energy, Meter
+from regard.training.jobs.job import Job, Validation
 from regard.training.ranks import Ranks
 from regard.training.schedule import rate
 from regard.training.step import StepResult, seed_of, step
-from regard.training.validate import Validation
 
 LOG_SECONDS = 1.0
 WINDOW = 60
@@ -63,6 +62,7 @@ class Trainer:
     """Everything a run needs, put together by run.py."""
 
     config: RunConfig
+    job: Job
     folder: Path
     ranks: Ranks
     model: Model
@@ -89,6 +89,11 @@ class Trainer:
         self.recent: deque[tuple[float, int, int]] = deque(maxlen=WINDOW)
         self._look_again()
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """Of what the model reads in each row."""
+        return self.train.lengths[:, : self.job.examples.n_costly]
+
     def tell(self, kind: str, **values: Any) -> None:
         for listener in self.listeners:
             listener(kind, **values)
@@ -100,8 +105,7 @@ class Trainer:
 
     def _fit(self, stop: Event) -> str:
         train, progress = self.config.train, self.progress
-        steps = Steps(self.train.lengths, budget=train.batch_tokens, seed=self.config.seed)
-        objective = Seq2Seq(train.label_smoothing, train.teacher_forcing)
+        steps = Steps(self.lengths, budget=train.batch_tokens, seed=self.config.seed)
         self.trained.train()
         for rows, after in steps.steps(progress.position):
             if progress.step >= train.steps:
@@ -113,22 +117,22 @@ class Trainer:
                 return self._end("stopped")
             if saving:
                 self.save()
-            result = self._step(rows, objective)
+            result = self._step(rows)
             progress.step, progress.position = progress.step + 1, after
             self._log(result)
             if progress.step % self.config.valid.every == 0 or progress.step == train.steps:
                 self._validate()
         raise AssertionError("steps never end")
 
-    def _step(self, rows: Any, objective: Seq2Seq) -> StepResult:
+    def _step(self, rows: Any) -> StepResult:
         train, now = self.config.train, self.progress.step
         lr = rate(now, kind=train.schedule, peak=train.lr, warmup=train.warmup, steps=train.steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = lr
+            group["lr"] = lr * group["scale"]
         batches = self.ranks.every("reading the data", lambda: self._batches(rows))
         seeds = [seed_of(self.config.seed, now, part) for part in batches]
         result = step(
-            self.trained, [*batches.values()], objective, self.optimizer, clip=train.clip, seeds=seeds,
+            self.trained, [*batches.values()], self.job.objective, self.optimizer, clip=train.clip, seeds=seeds,
             autocast=self.autocast, ranks=self.ranks,
         )  # fmt: skip
         if result.bad:
@@ -137,18 +141,18 @@ class Trainer:
             self.progress.bad_steps = 0
         return result
 
-    def _batches(self, rows: Any) -> dict[int, PairBatch]:
+    def _batches(self, rows: Any) -> dict[int, Any]:
         """This rank's parts of a step by their number in the whole of it, which is also what seeds their dropout."""
-        config, size = self.model.config, self.ranks.size
+        size, key = self.ranks.size, (self.config.seed, self.progress.step)
         n_parts = -(-self.config.train.accumulate // size) * size
-        parts = [part for part in split(rows, self.train.lengths, n_parts) if len(part)]
+        parts = [part for part in split(rows, self.lengths, n_parts) if len(part)]
         n_turns = -(-len(parts) // size)
         batches = {}
         for number in self.ranks.share(range(n_turns * size)):
             idle = number >= len(parts)
             part = rows[:1] if idle else parts[number]
-            batch = collate(self.train, part, pad_id=config.pad_id, start_id=config.start_id)
-            batches[number] = self.ranks.placed(without_targets(batch) if idle else batch)
+            batch = self.job.batch(self.train, part, key)
+            batches[number] = self.ranks.placed(batch.without_targets() if idle else batch)
         return batches
 
     def _complain(self, result: StepResult, rows: Any) -> None:
@@ -174,7 +178,7 @@ class Trainer:
         left = (now - then) / (done - step_then) * (self.config.train.steps - done)
         self.tell(
             "step", step=done, of=self.config.train.steps, epoch=self.progress.position.epoch, loss=result.loss,
-            norm=result.norm, lr=self.optimizer.param_groups[0]["lr"], tokens_per_second=speed,
+            norm=result.norm, lr=self.optimizer.param_groups[-1]["lr"], tokens_per_second=speed,
             seconds=self.progress.seconds, seconds_left=left,
         )  # fmt: skip
         self.recent.append((now, done, self.targets))
@@ -194,8 +198,9 @@ class Trainer:
             if better:
                 progress.best, progress.best_step = found.goodness, progress.step
                 self.ranks.first("saving the best model", lambda: self.save_best(model))
-            scores = {score.name: score.value for score in (found.bleu, found.chrf) if score}
-            self.tell("valid", step=progress.step, loss=found.loss, best=better, samples=found.samples, **scores)
+            scores = {score.name: score.value for score in found.scores}
+            told = {"loss": found.loss, "best": better, "samples": found.samples, "scores": list(scores), **scores}
+            self.tell("valid", step=progress.step, **told)
         self.save()
         self._look_again()
 
@@ -244,8 +249,3 @@ class Trainer:
         own = self.meter.read()
         counts = own.kind == "estimated" or self.ranks.is_first_here  # a meter is the machine's, not the process's
         return replace(own, joules=self.ranks.sum(own.joules if counts else 0.0)[0])
-
-
-def without_targets(batch: PairBatch) -> PairBatch:
-    """Something to do for a rank that has nothing to do: all must call each other equally often."""
-    return replace(batch, tgt_valid=torch.zeros_like(batch.tgt_valid), n_targets=0)

@@ -1,7 +1,8 @@
 """A run's model, its optimizer and its precision: what [model] and [train] ask for."""
 
 import dataclasses
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,24 +11,31 @@ from torch import Tensor, nn
 from regard.config import build
 from regard.errors import UserError, pick
 from regard.layers.block import Block, Context
-from regard.models.base import Model, initialise, without_memory
+from regard.models.base import Model, ModelConfig, initialise, without_memory
 from regard.models.registry import Family, find_preset
 from regard.text.tokenizer import Tokenizer
-from regard.training.config import RunConfig
+from regard.training.config import RunConfig, TrainConfig
 from regard.training.ranks import Ranks
 from regard.training.step import seed_of
-from regard.weights.store import LAYOUTS
+from regard.weights.store import LAYOUTS, load_model
 
 DEFAULT_PRESET = "transformer-small"
 
 
 def new_model(config: RunConfig, blank: Callable[[], Model]) -> Model:
+    """Fresh weights; where the run goes on from a trained model, only for what that does not have."""
     torch.manual_seed(seed_of(config.seed, -1))
     model = blank()
-    initialise(model, config.train.init)
+    if init := config.model.get("init"):
+        initialise(model, "normal")
+        trained, own = load_model(init).state_dict(), model.state_dict()
+        model.load_state_dict({name: trained.get(name, tensor) for name, tensor in own.items()})
+    else:
+        initialise(model, config.train.init)
     for module in model.modules():
         if isinstance(module, Block):
             module.register_forward_pre_hook(_memory_of_its_own)
+    freeze(model, config.train.freeze)
     return model
 
 
@@ -41,27 +49,76 @@ def _memory_of_its_own(_: nn.Module, inputs: tuple[Tensor, Context]) -> tuple[Te
     return x, context if memory is None else dataclasses.replace(context, memory=memory.view_as(memory))
 
 
-def blank_model(config: RunConfig, tokenizer: Tokenizer) -> Model:
-    ids = {"pad_id": tokenizer.pad_id, "start_id": tokenizer.pad_id, "eos_ids": (tokenizer.eos_id,)}
-    return _built(config, {"vocab_size": tokenizer.vocab_size, **ids})
+def freeze(model: Model, beginnings: tuple[str, ...]) -> None:
+    for beginning in beginnings:
+        found = [p for name, p in model.named_parameters() if f"{name}.".startswith(f"{beginning.rstrip('.')}.")]
+        if not found:
+            known = dict.fromkeys(".".join(name.split(".")[:2]) for name, _ in model.named_parameters())
+            raise UserError(f"train.freeze: no weight is called {beginning}...", f"they are called {', '.join(known)}")
+        for parameter in found:
+            parameter.requires_grad_(False)
 
 
-def _built(config: RunConfig, ids: dict[str, Any]) -> Model:
+def blank_model(config: RunConfig, head: str, tokenizer: Tokenizer, labels: tuple[str, ...]) -> Model:
+    """What the run trains, without its weights; `head` is what it is for, nothing for an encoder-decoder."""
+    if "init" in config.model:
+        return _family(described := _trained(config)).build(purposed(_overlaid(config, described), head, labels))
     family, settings = model_settings(config)
-    return family.build(build(family.config, {**settings, "max_len": max(config.data.max_len, 8), **ids}, "model"))
+    ends = () if tokenizer.eos_id is None else (tokenizer.eos_id,)
+    ids: dict[str, Any] = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_ids": ends}
+    ids |= {"vocab_size": tokenizer.vocab_size, **({} if head else {"start_id": tokenizer.pad_id})}
+    return family.build(purposed(_built(config, family, settings | ids), head, labels))
 
 
-def check_model(config: RunConfig) -> None:
-    """Before any work, and without memory: does [model] hold together, and does it translate?"""
-    name = str(config.model.get("preset", DEFAULT_PRESET))
-    family, preset = find_preset(name)
+def _trained(config: RunConfig) -> ModelConfig:
+    found: ModelConfig = load_model(config.model["init"], device="meta").config
+    longest = getattr(found, "max_len", config.data.max_len)
+    if config.data.max_len > longest:
+        what = f"data.max_len is {config.data.max_len}, but {config.model['init']} reads at most {longest} tokens"
+        raise UserError(what, f"set data.max_len={longest} or less")
+    return found
+
+
+def _family(config: ModelConfig) -> Family:
+    return LAYOUTS[config.layout].family
+
+
+def _overlaid(config: RunConfig, described: ModelConfig) -> ModelConfig:
+    own = {key: value for key, value in config.model.items() if key != "init"}
+    return build(type(described), {**vars(described), **own}, "model")
+
+
+def purposed(config: ModelConfig, head: str, labels: tuple[str, ...]) -> ModelConfig:
+    return pick(config.layout, LAYOUTS, "layout").with_head(config, head, labels) if head else config
+
+
+def _built(config: RunConfig, family: Family, settings: dict[str, Any]) -> ModelConfig:
+    return build(family.config, {**settings, "max_len": max(config.data.max_len, 8)}, "model")
+
+
+def check_model(config: RunConfig, head: str) -> None:
+    """Before any work, and without memory: does [model] hold together, and can it do what the task asks?"""
+    labels = ("a", "b") if head in ("classify", "tag") else ()
     with without_memory():
-        if not hasattr(family.build(preset), "encode"):
-            hint = "choose a preset with an encoder and a decoder; `regard list presets` shows all"
-            raise UserError(f"{name} does not translate", hint)
-        last = config.text.vocab_size - 1
-        model = _built(config, {"vocab_size": last + 1, "pad_id": last, "start_id": last, "eos_ids": (0,)})
+        if "init" in config.model:
+            model = _family(trained := _trained(config)).build(purposed(_overlaid(config, trained), head, labels))
+        else:
+            family, settings = model_settings(config)
+            last = config.text.vocab_size - 1
+            ids = {"vocab_size": last + 1, "pad_id": last, "start_id": last, "eos_ids": (0,)}
+            if not head:
+                must_translate(family, config)
+            model = family.build(purposed(_built(config, family, settings | ids), head, labels))
+        if not head and not hasattr(model, "encode"):
+            raise UserError(f"{config.model['init']} does not translate", "give a model with an encoder and a decoder")
         check_layout(model)
+
+
+def must_translate(family: Family, config: RunConfig) -> None:
+    name = str(config.model.get("preset", DEFAULT_PRESET))
+    if not hasattr(family.build(family.presets[name]), "encode"):
+        hint = "choose a preset with an encoder and a decoder; `regard list presets` shows all"
+        raise UserError(f"{name} does not translate", hint)
 
 
 def check_layout(model: Model) -> None:
@@ -98,16 +155,36 @@ def keep_padding_zero(model: Model, pad_id: int | None, ranks: Ranks) -> None:
         if isinstance(module, torch.nn.Embedding) and module.num_embeddings > pad_id:
             with torch.no_grad():
                 ranks.row(module.weight, pad_id).zero_()
-            module.weight.register_post_accumulate_grad_hook(clear)
+            if module.weight.requires_grad:
+                module.weight.register_post_accumulate_grad_hook(clear)
 
 
 def new_optimizer(config: RunConfig, model: Model) -> torch.optim.Optimizer:
     train = config.train
     kind = torch.optim.AdamW if train.optimizer == "adamw" else torch.optim.Adam
-    return kind(
-        model.parameters(), lr=train.lr, betas=(train.beta1, train.beta2), eps=train.eps,
-        weight_decay=train.weight_decay, fused=True,
-    )  # fmt: skip
+    groups = list(parameter_groups(model, train))
+    return kind(groups, lr=train.lr, betas=(train.beta1, train.beta2), eps=train.eps, fused=True)
+
+
+def parameter_groups(model: Model, train: TrainConfig) -> Iterator[dict[str, Any]]:
+    """Weights that learn alike: `scale` is their share of the learning rate. Biases and norms do not decay."""
+    depths = {name: _depth(name) for name, parameter in model.named_parameters() if parameter.requires_grad}
+    n_layers = max((depth for depth in depths.values() if depth is not None), default=0)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if name in depths:
+            depth = depths[name]
+            scale = 1.0 if depth is None else train.layer_decay ** (n_layers + 1 - depth)
+            groups.setdefault((scale, train.weight_decay if parameter.dim() > 1 else 0.0), []).append(parameter)
+    for (scale, decay), parameters in groups.items():
+        yield {"params": parameters, "scale": scale, "weight_decay": decay}
+
+
+def _depth(name: str) -> int | None:
+    """0 for an embedding, 1 for the lowest block; None for what stands on top of them."""
+    if found := re.search(r"\.blocks\.(\d+)\.", name):
+        return int(found[1]) + 1
+    return 0 if ".embed." in name else None
 
 
 def autocast_type(config: RunConfig) -> torch.dtype | None:

@@ -1,9 +1,8 @@
 """Assembling a run from one TOML file, taking it up again, and finishing it."""
 
-import hashlib
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from regard.config import to_dict
 from regard.data.report import report
 from regard.data.shards import Shards, prepare
 from regard.errors import UserError
-from regard.evaluation.translation import Score
+from regard.evaluation.score import Score
 from regard.files import read_json_object, write_json
 from regard.models.base import Model
 from regard.text.load import load as load_tokenizer
@@ -24,12 +23,15 @@ from regard.training import checkpoint
 from regard.training.config import RunConfig
 from regard.training.decided import changes, essence, without_free
 from regard.training.folder import END_FILE
+from regard.training.jobs.job import Job, Validation, judged
+from regard.training.jobs.table import JOBS
 from regard.training.loop import Listener, Progress, Trainer
 from regard.training.model import autocast_type, blank_model, keep_padding_zero, new_model, new_optimizer
 from regard.training.ranks import ALONE, Ranks
+from regard.training.rounds import in_steps
 from regard.training.sources import Sources
-from regard.training.validate import Validation, validate
-from regard.weights.store import save_model
+from regard.weights.store import locate, save_model
+from regard.weights.vocabulary import tokenizers_of
 
 
 @dataclass(frozen=True)
@@ -42,28 +44,24 @@ class Finished:
 
     @property
     def scores(self) -> list[Score]:
-        found = self.validation
-        return [score for score in (found.bleu, found.chrf) if score] if found else []
+        return list(self.validation.scores) if self.validation else []
 
 
 def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ranks: Ranks = ALONE) -> Trainer:
     """Everything a run needs: read, tokenised, built, and, where there is a checkpoint, put back as it was."""
     ranks.compare({"run": to_dict(config)})
-    sources = Sources(config)
-    tokenizer = _tokenizer(config, sources, folder, listeners, ranks)
-    train = _shards(config, sources, "train", tokenizer, folder, listeners, ranks)
-    valid: Shards | None = None
-    pairs: list[tuple[str, ...]] = []
-    if config.data.valid:
-        valid = _shards(config, sources, "valid", tokenizer, folder, listeners, ranks)
-        pairs = ranks.first("reading data.valid", lambda: sources.pairs("valid", config.valid.sentences))
-    facts = _facts(config, train, valid, pairs, ranks)
+    job = _job(config, folder, listeners, ranks)
+    train = _shards(job, "train", folder, listeners, ranks)
+    valid = _shards(job, "valid", folder, listeners, ranks) if Sources(config).source("valid") else None
+    config = job.config = in_steps(config, train.lengths[:, : job.examples.n_costly])
+    facts = _facts(config, train, valid, ranks)
     newest = _newest(folder, ranks)
     ranks.compare({**facts, "checkpoint": newest and ranks.every("finding it", lambda: checkpoint.mark_of(newest))})
-    blank = partial(blank_model, config, tokenizer)
+    blank = partial(blank_model, config, job.head, job.tokenizer, job.labels)
     model = new_model(config, blank).to(ranks.device)
     trained = ranks.spread(model)
-    keep_padding_zero(model, tokenizer.pad_id, ranks)
+    if not job.head:
+        keep_padding_zero(model, job.tokenizer.pad_id, ranks)
     optimizer = new_optimizer(config, model)
     progress = Progress()
     if newest is not None:
@@ -73,6 +71,7 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
         raise UserError(f"train.steps is {config.train.steps}, but {folder} is at step {progress.step} already")
     return Trainer(
         config=config,
+        job=job,
         folder=folder,
         ranks=ranks,
         model=model,
@@ -80,8 +79,8 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
         blank=blank,
         optimizer=optimizer,
         train=train,
-        validate=_validator(valid, pairs, tokenizer, ranks),
-        save_best=partial(save_whole, tokenizer=tokenizer, folder=folder / "best"),
+        validate=None if valid is None else lambda model: judged(job, model, valid, ranks),
+        save_best=partial(save_whole, tokenizer=job.tokenizer, folder=folder / "best"),
         facts=facts,
         listeners=list(listeners),
         progress=progress,
@@ -89,18 +88,28 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
     )
 
 
+def _job(config: RunConfig, folder: Path, listeners: Sequence[Listener], ranks: Ranks) -> Job:
+    kind, sources = JOBS[config.task], Sources(config)
+    tokenizer = _tokenizer(config, sources, folder, listeners, ranks)
+    counts = ranks.first("reading the labels", lambda: kind.labels_in(sources.rows("train"), config), patient=True)
+    return kind(config, tokenizer, tuple(counts))
+
+
 def _tokenizer(
     config: RunConfig, sources: Sources, folder: Path, listeners: Sequence[Listener], ranks: Ranks
 ) -> Tokenizer:
-    place = folder / "tokenizer"
+    place, kind = folder / "tokenizer", JOBS[config.task]
 
     def learn() -> None:
         if (place / "tokenizer_config.json").is_file():  # the last file to be written
             return
+        if init := config.model.get("init"):
+            tokenizers_of(locate(init))[0].save(place)
+            return
         _tell(listeners, "stage", text=f"learning a vocabulary of {config.text.vocab_size:,} tokens")
-        texts = (text for row in sources.rows("train") for text in row[:2])
+        texts = (text for row in sources.rows("train") for text in kind.texts_in(row))
         tell = partial(_tell, listeners, "stage")
-        learnt = train_tokenizer(texts, config.text, purpose="translation", tell=lambda text: tell(text=text))
+        learnt = train_tokenizer(texts, config.text, purpose=kind.purpose, tell=lambda text: tell(text=text))
         if learnt.vocab_size < config.text.vocab_size:
             _tell(listeners, "stage", text=f"the text gave no more than {learnt.vocab_size:,} tokens")
         learnt.save(place)
@@ -109,59 +118,34 @@ def _tokenizer(
     return ranks.every("reading the vocabulary", lambda: load_tokenizer(place))
 
 
-def _shards(
-    config: RunConfig,
-    sources: Sources,
-    name: str,
-    tokenizer: Tokenizer,
-    folder: Path,
-    listeners: Sequence[Listener],
-    ranks: Ranks,
-) -> Shards:
+def _shards(job: Job, name: str, folder: Path, listeners: Sequence[Listener], ranks: Ranks) -> Shards:
     """Rank 0 tokenises; the others read what it wrote, so their own files cannot differ."""
-    data, place = config.data, folder / "data" / name
+    sources, place = Sources(job.config), folder / "data" / name
 
     def heard(n_rows: int) -> None:
         if not n_rows:  # else it was done already, which is no news
-            files = ", ".join(Path(path).name for path in sources.names(name))
+            files = ", ".join(Path(path).name for path in sources.names(name) or sources.names("train"))
             _tell(listeners, "stage", text=f"tokenising data.{name}: {files}")
 
     def work() -> None:
-        prepare(
-            sources.paths(name),
-            [tokenizer, tokenizer],
-            place,
-            columns=data.columns or None,
-            max_len=data.max_len,
-            too_long=data.too_long,
-            progress=heard,
-        )
+        source = sources.source(name)
+        assert source is not None
+        prepare(source, job.examples, place, columns=job.config.data.columns or None, progress=heard)
 
     ranks.first(f"tokenising data.{name}", work, patient=True)
     return ranks.every(f"reading {place}, which all ranks must see", lambda: Shards(place))
 
 
-def _facts(
-    config: RunConfig, train: Shards, valid: Shards | None, pairs: Sequence[tuple[str, ...]], ranks: Ranks
-) -> dict[str, Any]:
+def _facts(config: RunConfig, train: Shards, valid: Shards | None, ranks: Ranks) -> dict[str, Any]:
     """What must be equal when the run goes on, and what is noted if it is not."""
-    digest = hashlib.sha256(repr([list(pair) for pair in pairs]).encode()).hexdigest()
     return {
         "config": essence(config),
         "data": train.fingerprint,
-        "valid": valid and f"{valid.fingerprint} {digest}",
+        "valid": valid and valid.fingerprint,
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),  # sums over another number of threads differ in the last bit
         "ranks": ranks.size,
     }
-
-
-def _validator(
-    valid: Shards | None, pairs: Sequence[tuple[str, ...]], tokenizer: Tokenizer, ranks: Ranks
-) -> Callable[[Model], Validation] | None:
-    if valid is None:
-        return None
-    return lambda model: validate(model, valid, pairs, tokenizer, tokenizer, ranks=ranks)
 
 
 def _newest(folder: Path, ranks: Ranks) -> Path | None:
@@ -206,13 +190,13 @@ def _tell(listeners: Sequence[Listener], kind: str, **values: Any) -> None:
 
 
 def data_report(config: RunConfig) -> Any:
-    """What is in the files, and what training and test have in common."""
-    sources = Sources(config)
-    return report(
-        sources.paths("train"),
-        {name: sources.paths(name) for name in ("valid", "test") if sources.names(name)},
-        columns=config.data.columns or None,
-    )
+    """What is in the files, how often each label is given, and what training and test have in common."""
+    sources, kind = Sources(config), JOBS[config.task]
+    train = sources.source("train")
+    assert train is not None
+    others = {name: source for name in ("valid", "test") if (source := sources.source(name))}
+    found = report(train, others, columns=config.data.columns or None, n_texts=kind.n_texts)
+    return replace(found, labels=kind.labels_in(sources.rows("train"), config))
 
 
 def save_whole(model: Model, *, tokenizer: Tokenizer, folder: Path) -> None:

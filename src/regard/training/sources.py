@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from regard.data.catalogue import read_catalogue
-from regard.data.corpus import read_rows
+from regard.data.corpus import Part, Source, read_rows
 from regard.errors import UserError
 from regard.files import expanded, what_is_at
 from regard.training.config import RunConfig
@@ -39,8 +39,19 @@ class Sources:
         for which in sets:
             self.paths(which)
 
+    def source(self, which: str) -> Source | None:
+        """Where the rows of a set are; None where there is none. Training rows may be kept for validation."""
+        data = self.config.data
+        held = data.hold_out if not data.valid else 0.0
+        if which == "valid" and held:
+            return Part(tuple(self.paths("train")), 0.0, held)
+        if which == "train" and held:
+            return Part(tuple(self.paths("train")), held, 1.0)
+        return self.paths(which) if self.names(which) else None
+
     def rows(self, which: str) -> Iterator[tuple[str, ...]]:
-        return read_rows(self.paths(which), columns=self.config.data.columns or None)
+        source = self.source(which)
+        return iter(()) if source is None else read_rows(source, columns=self.config.data.columns or None)
 
     def pairs(self, which: str, limit: int | None) -> list[tuple[str, ...]]:
         """The first pairs with something on both sides."""

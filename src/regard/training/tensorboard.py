@@ -6,8 +6,8 @@ from typing import Any
 
 FLUSH_SECONDS = 20
 "What a killed process may lose; the log itself loses nothing."
-SCALARS = {"step": ("loss", "lr", "tokens_per_second"), "valid": ("loss", "BLEU", "chrF")}
-"Event -> which of its numbers are drawn."
+SCALARS = {"step": ("loss", "lr", "tokens_per_second"), "valid": ("loss",)}
+"Event -> which of its numbers are drawn, beside those that it calls its scores."
 NAMES = {"step": "train", "valid": "valid"}
 
 
@@ -28,7 +28,7 @@ class TensorBoard:
         if self.writer is None:
             return
         try:
-            for name in SCALARS.get(kind, ()):
+            for name in (*SCALARS.get(kind, ()), *values.get("scores", ())):
                 if name in values:
                     self.writer.add_scalar(f"{NAMES[kind]}/{name}", values[name], values["step"])
         except OSError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import build, read_toml, require
-from regard.errors import UserError
+from regard.errors import UserError, pick
 from regard.models.base import ModelConfig
 from regard.models.registry import FAMILIES, Family
 from regard.weights.keymap import EDITS, Edit, KeyMap, pattern_of
@@ -60,6 +60,12 @@ class Architecture:
     "Whether it is written without the family's prefix."
     labelled: bool = False
     "Whether it has classes; two nameless ones where config.json names none."
+
+    @property
+    def head(self) -> str:
+        """The one thing that it is for."""
+        heads = self.settings.get("heads", [self.settings.get("head", "")])
+        return heads[0] if len(heads) == 1 else ""
 
     def fits(self, config: ModelConfig) -> bool:
         return all(_as_toml(getattr(config, name)) == value for name, value in self.settings.items())
@@ -158,6 +164,12 @@ class Layout:
         fitting = [name for name, architecture in self.architectures.items() if architecture.fits(config)]
         require(bool(fitting), f"a model with these heads has no class in Hugging Face's '{self.model_type}'")
         return fitting[0]
+
+    def with_head(self, config: ModelConfig, head: str, labels: tuple[str, ...] = ()) -> ModelConfig:
+        """The same stack for another purpose, in the form that one of their classes has."""
+        named = {each.head: each.settings for each in reversed(self.architectures.values()) if each.head}
+        settings = pick(head, {**named, **self.special.heads}, f"head for the layout '{self.model_type}':")
+        return build(self.family.config, {**vars(config), **settings, "labels": labels})
 
     def keymap(self, config: ModelConfig) -> KeyMap:
         """The names of all tensors of one model."""

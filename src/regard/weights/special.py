@@ -1,7 +1,7 @@
 """What the tables of a layout cannot say key by key: a few pairs of reading and writing, and constant tensors."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,6 +24,8 @@ class Special:
     "Tensors that follow from the configuration, or from the others, and are written because transformers expects them."
     implied: Callable[[Any], dict[str, Tensor]] = lambda config: {}
     "Tensors that follow from the configuration: a file that holds others is another model."
+    heads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    "What a model is for -> its settings, where not a class of theirs says so but a key."
 
 
 _ACTIVATIONS = {
@@ -174,5 +176,11 @@ SPECIAL: dict[str, Special] = {
         lambda config: _write_bart(config) | _PEGASUS,
         lambda config, theirs: _unused_table(config, theirs) | _positions(config),
         _positions,
+    ),
+    "regard-recurrent": Special(
+        heads={
+            "classify": {"kind": "classifier", "attention": "none"},
+            "language_model": {"kind": "language_model", "attention": "none", "bidirectional": False},
+        }
     ),
 }

@@ -1,0 +1,51 @@
+"""A run from a few options, for whoever has a table and no TOML yet: `regard train --task classify --data reviews.csv`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.errors import USAGE, UserError
+from regard.files import expanded
+
+USUAL_NAMES: dict[str, list[tuple[str, ...]]] = {
+    "translate": [("source", "target"), ("src", "tgt")],
+    "classify": [
+        (*texts, label)
+        for texts in (("text",), ("sentence",), ("content",), ("review",), ("sentence1", "sentence2"),
+                      ("premise", "hypothesis"), ("text1", "text2"))
+        for label in ("label", "class", "category", "sentiment", "score", "target")
+    ],
+    "tag": [("words", "tags"), ("text", "tags")],
+    "answer": [("question", "context", "answer", "start"), ("question", "context", "answer")],
+    "fill": [("text",), ("sentence",), ("content",)],
+    "generate": [("prompt", "response"), ("instruction", "response"), ("question", "answer"), ("prompt", "completion"),
+                 ("text",), ("content",)],
+}  # fmt: skip
+"Task -> names that columns often have, looked for in this order."
+
+
+def quick_run(
+    task: str, data: Sequence[Path], init: str | None, columns: Sequence[str], **more: Sequence[Path]
+) -> dict[str, Any]:
+    """What a TOML file would say; `more` are the files of the other sets."""
+    files = {name: [str(path) for path in paths] for name, paths in {"train": data, **more}.items() if paths}
+    found = tuple(columns) or guessed(task, expanded(data[0]))
+    settings: dict[str, Any] = {"task": task, "data": {**files, **({"columns": list(found)} if found else {})}}
+    return settings | ({"model": {"init": init}} if init else {})
+
+
+def guessed(task: str, path: Path) -> tuple[str, ...]:
+    """The columns by their usual names; none for files of plain text and for formats that name their own."""
+    from regard.data.corpus import names_of
+
+    names = names_of(path)
+    if not names:
+        return ()
+    lower = {name.strip().lower(): name for name in reversed(names)}
+    for usual in USUAL_NAMES[task]:
+        if all(name in lower for name in usual):
+            return tuple(lower[name] for name in usual)
+    wanted = " ".join(f"--column {name.upper()}" for name in USUAL_NAMES[task][0])
+    shown = ", ".join(names[:20])
+    hint = f"say which to use: {wanted} (without a header, by number: --column '#1')"
+    raise UserError(f"{path} has the columns {shown}, and none of the usual names for {task}", hint, exit_code=USAGE)

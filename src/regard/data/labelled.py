@@ -1,0 +1,123 @@
+"""Texts, or pairs of texts, with a label or a number each: what a classifier learns from."""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.corpus import Row
+from regard.data.examples import Encoded
+from regard.data.inputs import Input, InputSettings, inputs_of
+from regard.data.pairs import padded
+from regard.data.shards import Shards
+from regard.errors import QUOTED, UserError, cut
+from regard.text.tokenizer import Tokenizer
+
+HALF = 1 << 16
+"A number is kept as the two halves of its 32 bits."
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A row is one or two texts, and then its label, one of `labels`; without labels it is a number.
+
+    Columns: ids; where the second text begins; the label.
+    """
+
+    tokenizer: Tokenizer
+    labels: tuple[str, ...]
+    max_len: int
+
+    @property
+    def tokenizers(self) -> Sequence[Tokenizer]:
+        return [self.tokenizer]
+
+    @property
+    def limits(self) -> tuple[int, ...]:
+        return self.tokenizer.vocab_size, self.max_len + 1, len(self.labels) or HALF
+
+    @property
+    def n_costly(self) -> int:
+        return 1
+
+    @property
+    def rules(self) -> Mapping[str, object]:
+        return {"max_len": self.max_len, "labels": list(self.labels)}
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {label: number for number, label in enumerate(self.labels)}
+
+    def __call__(self, rows: Sequence[Row]) -> Iterator[Encoded]:
+        if len(rows[0]) not in (2, 3):
+            hint = "name the column of the text (or both), then that of the label, with data.columns"
+            raise UserError(f"a row has {len(rows[0])} columns; expected a text, perhaps a second one, a label", hint)
+        inputs = inputs_of([row[:-1] for row in rows], self.tokenizer, InputSettings(self.max_len))
+        for row, found in zip(rows, inputs, strict=True):
+            if not all(map(str.strip, row[:-1])):
+                yield Encoded([], is_empty=True)
+            else:
+                example = [found.ids, [second_text(found)], self._target(row[-1].strip())]
+                yield Encoded([example], n_too_many=found.n_cut and len(found.ids) + found.n_cut)
+
+    def _target(self, label: str) -> list[int]:
+        if self.labels:
+            if label not in self._numbers:
+                known = ", ".join(self.labels[:20])
+                raise UserError(f"the label is '{cut(label, QUOTED)}'", f"labels of the training data are {known}")
+            return [self._numbers[label]]
+        try:
+            return list(struct.unpack("<2H", struct.pack("<f", float(label))))
+        except (ValueError, OverflowError) as error:
+            raise UserError(f"'{cut(label, QUOTED)}' is not a number", "expected one to learn from") from error
+
+
+def second_text(found: Input) -> int:
+    """Where the segments turn from 0 to 1; behind the end where they never do."""
+    return found.segments.index(1) if 1 in found.segments else len(found.ids)
+
+
+@dataclass
+class LabelledBatch:
+    ids: Tensor  # (B, T)
+    valid: Tensor | None  # (B, T)
+    "None where nothing is padded."
+    segments: Tensor | None  # (B, T)
+    "None where there is one text only."
+    labels: Tensor  # (B) class numbers, or float targets
+    weights: Tensor  # (B) 0 for a row that does not count
+    n_targets: int
+    rows: np.ndarray
+
+    def without_targets(self) -> Self:
+        return replace(self, weights=torch.zeros_like(self.weights), n_targets=0)
+
+
+def collate_labelled(shards: Shards, rows: np.ndarray, *, pad_id: int, class_weights: Tensor | None) -> LabelledBatch:
+    """`class_weights` (labels) say how much a row of each label counts; None where the targets are numbers."""
+    text, (starts, _), (found, _) = shards.gather(rows)
+    ids, valid, segments = text_tensors(text, starts, pad_id)
+    if class_weights is None:
+        labels = torch.from_numpy(found.astype("<u2").view("<f4").astype(np.float32))
+        weights = torch.ones(len(rows))
+    else:
+        labels = torch.from_numpy(found.astype(np.int64))
+        weights = class_weights[labels]
+    return LabelledBatch(ids, valid, segments, labels, weights, len(rows), rows)
+
+
+def text_tensors(
+    text: tuple[np.ndarray, np.ndarray], starts: np.ndarray, pad_id: int
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Ids, which of them are real, and their segments, from a column of ids and where the second text begins."""
+    ids, valid = padded(*text, pad_id)
+    segments = None
+    if (starts < text[1]).any():
+        second = np.arange(ids.shape[1]) >= starts.astype(np.int64)[:, None]
+        segments = torch.from_numpy((second & valid).astype(np.int64))  # (B, T)
+    return torch.from_numpy(ids), None if valid.all() else torch.from_numpy(valid), segments

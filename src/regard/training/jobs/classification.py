@@ -1,0 +1,82 @@
+"""Texts or pairs of texts with a label, or with a number."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.corpus import Row
+from regard.data.labelled import Labelled, LabelledBatch, collate_labelled
+from regard.data.shards import Shards
+from regard.errors import UserError
+from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, spearman
+from regard.evaluation.score import Score
+from regard.models.base import Model
+from regard.objectives.classify import Classify, read
+from regard.text.tokenizer import Tokenizer
+from regard.training.config import RunConfig
+from regard.training.jobs.job import Job, Validation, mean_loss
+from regard.training.ranks import Ranks
+
+MOST_LABELS = 1_000
+"More are hardly labels: a column of texts or of numbers was named."
+VALUE = "value"
+"The one label of a model that gives a number."
+
+
+class Classification(Job):
+    head, purpose = "classify", "masked"
+    n_texts = -1
+
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
+        super().__init__(config, tokenizer, labels or [VALUE])
+        self.examples = Labelled(tokenizer, tuple(labels), config.data.max_len)
+        self.objective = Classify(config.train.label_smoothing)
+        self.pad_id = tokenizer.pad_id or 0
+        self.weights = torch.ones(len(labels)) if labels else None
+
+    @classmethod
+    def labels_in(cls, rows: Iterable[Row], config: RunConfig) -> dict[str, int]:
+        if config.data.numbers:
+            return {}
+        counts = Counter(row[-1].strip() for row in rows if any(map(str.strip, row)))
+        counts.pop("", None)
+        hint = "the label is the last of data.columns; where it is a number to be foreseen, set data.numbers=true"
+        if not 2 <= len(counts) <= MOST_LABELS:
+            raise UserError(f"the training data have {len(counts):,} different labels", hint)
+        return dict(sorted(counts.items()))
+
+    def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> LabelledBatch:
+        return collate_labelled(shards, rows, pad_id=self.pad_id, class_weights=self.weights)
+
+    def judge(self, model: Model, shards: Shards, ranks: Ranks) -> Validation:
+        objective = Classify()
+
+        def reading(batch: LabelledBatch) -> dict[str, Any]:
+            logits = read(model, batch).logits.float()  # (B, labels)
+            loss = objective.of(logits, batch)
+            given = logits[:, 0] if self.weights is None else logits.argmax(-1)
+            return {"loss": (float(loss.total), loss.count), "given": given.tolist(), "right": batch.labels.tolist()}
+
+        found = self.read(shards, ranks, reading)
+        given, right = ([value for each in found for value in each[side]] for side in ("given", "right"))
+        scores = self._scores(given, right)
+        return Validation(mean_loss(each["loss"] for each in found), in_order(scores, self.config.valid.metric))
+
+    def _scores(self, given: list[Any], right: list[Any]) -> list[Score]:
+        if self.weights is None:
+            return [pearson(given, right), spearman(given, right)]
+        two = len(self.labels) == 2
+        return [accuracy(given, right), f1(given, right, positive=1) if two else macro_f1(given, right),
+                matthews(given, right)]  # fmt: skip
+
+
+def in_order(scores: Sequence[Score], first: str) -> tuple[Score, ...]:
+    """The one that was asked for before the others."""
+    names = {score.name.lower(): score for score in scores}
+    if first and first.lower() not in names:
+        known = ", ".join(score.name for score in scores)
+        raise UserError(f"valid.metric is '{first}', which is not measured here", f"measured are {known}")
+    return tuple(sorted(scores, key=lambda score: score.name.lower() != first.lower()))

@@ -1,0 +1,9 @@
+"""Which job serves which task."""
+
+from regard.training.config import TaskName
+from regard.training.jobs.classification import Classification
+from regard.training.jobs.job import Job
+from regard.training.jobs.masked import MaskedWords
+from regard.training.jobs.translation import Translation
+
+JOBS: dict[TaskName, type[Job]] = {"translate": Translation, "classify": Classification, "fill": MaskedWords}
