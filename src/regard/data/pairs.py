@@ -31,21 +31,6 @@ class PairBatch:
         return replace(self, tgt_valid=torch.zeros_like(self.tgt_valid), n_targets=0)
 
 
-@dataclass
-class TextBatch:
-    """Texts for a causal language model."""
-
-    ids_in: Tensor  # (B, T)
-    ids_out: Tensor  # (B, T)
-    valid: Tensor  # (B, T)
-    "What is to be learnt: not padding, and not what was only given."
-    n_targets: int
-    rows: np.ndarray
-
-    def without_targets(self) -> Self:
-        return replace(self, valid=torch.zeros_like(self.valid), n_targets=0)
-
-
 def collate(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> PairBatch:
     """The first column is the source, the second the target."""
     (src, src_valid), (tgt_out, tgt_valid) = (padded(*column, pad_id) for column in shards.gather(rows)[:2])
@@ -58,12 +43,6 @@ def collate(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> 
         n_targets=int(tgt_valid.sum()),
         rows=rows,
     )
-
-
-def collate_text(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> TextBatch:
-    out, valid = padded(*shards.gather(rows)[0], pad_id)
-    ids_in = torch.from_numpy(_shifted(out, valid, start_id, pad_id))
-    return TextBatch(ids_in, torch.from_numpy(out), torch.from_numpy(valid), int(valid.sum()), rows)
 
 
 def padded(ids: np.ndarray, lengths: np.ndarray, pad_id: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.pairs import PairBatch, TextBatch
+from regard.data.language import TextBatch
+from regard.data.pairs import PairBatch
 from regard.errors import FAILURE, UserError
 from regard.inspection.summary import human
 from regard.lab.finding import DoesNotApply, Found, compare

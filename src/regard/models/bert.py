@@ -91,9 +91,7 @@ class Bert(Model):
         hidden = self.encoder(ids, valid, segments=segments)
         pooled = None if self.pooler is None else self.pooler(hidden, valid)
         read = hidden if at is None else hidden[at]
-        heads: dict[str, Tensor | Scores] = {
-            name: self.apply_head(name, read, pooled) for name in self.config.heads
-        }
+        heads: dict[str, Tensor | Scores] = {name: self.apply_head(name, read, pooled) for name in self.config.heads}
         return Output(next(iter(heads.values()), hidden), hidden, pooled, heads)
 
     def apply_head(self, name: str, hidden: Tensor, pooled: Tensor | None) -> Tensor | Scores:

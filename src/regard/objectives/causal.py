@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from regard.data.pairs import TextBatch
+from regard.data.language import TextBatch
 from regard.models.base import Model
 from regard.objectives.loss import Loss, word_loss
 

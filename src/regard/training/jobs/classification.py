@@ -27,7 +27,7 @@ VALUE = "value"
 
 
 class Classification(Job):
-    head, purpose = "classify", "masked"
+    head, purpose, unit = "classify", "masked", "rows"
     n_texts = -1
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:

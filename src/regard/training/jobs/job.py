@@ -1,5 +1,6 @@
 """What a task is to a run: what its rows become, what is minimised, and how good is good."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,15 +28,17 @@ BATCH_TOKENS = 6_000
 
 @dataclass(frozen=True)
 class Validation:
+    """How good a model is; `goodness` is what the best one has most of."""
+
     loss: float
     scores: tuple[Score, ...] = ()
-    "The first is the one that chooses the best model."
     samples: tuple[str, ...] = ()
+    goodness: float = math.nan
+    "Its first score, or a small loss where there is none, unless something else is said."
 
-    @property
-    def goodness(self) -> float:
-        """What the best model has most of: its first score, or a small loss where there is none."""
-        return self.scores[0].value if self.scores else -self.loss
+    def __post_init__(self) -> None:
+        if math.isnan(self.goodness):
+            object.__setattr__(self, "goodness", self.scores[0].value if self.scores else -self.loss)
 
 
 class Job(ABC):
@@ -45,6 +48,8 @@ class Job(ABC):
     "What the model must have on top: a name that `Layout.with_head` knows."
     purpose: ClassVar[Purpose]
     "Of a vocabulary that is learnt for it."
+    unit: ClassVar[str] = "tokens"
+    "What there is to be foreseen, by which speed is told."
     n_texts: ClassVar[int | None] = None
     "Where the texts of a row end, as in `row[:n_texts]`."
     examples: Examples

@@ -1,0 +1,63 @@
+"""Words with a tag each: precision, recall and F1 of the spans that the tags mark."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.corpus import Row
+from regard.data.pairs import padded
+from regard.data.shards import Shards
+from regard.data.tagged import Tagged, TaggedBatch, collate_tagged, word_windows, words_and_tags
+from regard.data.windows import places_of
+from regard.evaluation.tagging import span_report
+from regard.models.base import Model
+from regard.objectives.tag import Tag
+from regard.text.tokenizer import Tokenizer
+from regard.training.config import RunConfig
+from regard.training.jobs.job import Job, Validation, mean_loss
+from regard.training.ranks import Ranks
+from regard.training.sources import Sources
+
+
+class Tagging(Job):
+    head, purpose, unit = "tag", "masked", "words"
+    n_texts = 1
+
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
+        super().__init__(config, tokenizer, labels)
+        self.examples = Tagged(tokenizer, self.labels, config.data.max_len)
+        self.objective = Tag()
+        self.pad_id = tokenizer.pad_id or 0
+
+    @classmethod
+    def labels_in(cls, rows: Iterable[Row], config: RunConfig) -> dict[str, int]:
+        counts = Counter(tag for row in rows for tag in row[-1].split())
+        return dict(sorted(counts.items(), key=lambda item: (item[0] != "O", item[0])))
+
+    def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> TaggedBatch:
+        return collate_tagged(shards, rows, pad_id=self.pad_id)
+
+    def judge(self, model: Model, shards: Shards, ranks: Ranks) -> Validation:
+        def reading(batch: TaggedBatch) -> tuple[float, int]:
+            loss = self.objective(model, batch)
+            return float(loss.total), loss.count
+
+        mean = mean_loss(self.read(shards, ranks, reading))
+        rows = [row for row in Sources(self.config).rows("valid") if row[0].strip()]
+        predicted = ranks.merge([self._tags(model, words_and_tags(row)[0]) for row in ranks.share(rows)])
+        found = span_report(predicted, [words_and_tags(row)[1] for row in rows]).all
+        return Validation(mean, (found.f1, found.precision, found.recall))
+
+    def _tags(self, model: Any, words: Sequence[str]) -> list[str]:
+        windows, tokens = word_windows(self.tokenizer, words, self.config.data.max_len)
+        lengths = np.array([len(window.ids) for window in windows])
+        ids, valid = padded(np.concatenate([window.ids for window in windows]), lengths, self.pad_id)
+        given = model(torch.from_numpy(ids).to(model.device), torch.from_numpy(valid).to(model.device)).logits.argmax(
+            -1
+        )
+        best = given.tolist()  # (windows, T)
+        places = places_of(windows, tokens)
+        return ["O" if place is None else self.labels[best[place[0]][place[1]]] for place in places]
