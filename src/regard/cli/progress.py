@@ -42,7 +42,7 @@ class TrainingLine(Line):
         if kind == "step":
             self.show(
                 f"step {values['step']:,}/{values['of']:,}  epoch {values['epoch'] + 1}  loss {values['loss']:.3f}  "
-                f"{values['tokens_per_second']:,.0f} tokens/s  {duration(values['seconds_left'])} left"
+                f"{values['tokens_per_second']:,.0f} {values['unit']}/s  {duration(values['seconds_left'])} left"
             )
         elif kind == "valid":
             scores = "  ".join(f"{name} {values[name]:.4g}" for name in values.get("scores", ()))

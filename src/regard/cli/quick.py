@@ -1,4 +1,4 @@
-"""A run from a few options, for whoever has a table and no TOML yet: `regard train --task classify --data reviews.csv`."""
+"""A run from a few options, for whoever has a table and no TOML yet: `regard train --task classify --data a.csv`."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -36,7 +36,7 @@ def word_windows(tokenizer: Tokenizer, words: Sequence[str], max_len: int) -> tu
 
 @dataclass(frozen=True)
 class Tagged:
-    """Sentences, an example for each window of one. Columns: ids; the number of each token's tag plus one, 0 for none."""
+    """Sentences, an example for each window of one. Columns: ids; the number of each one's tag plus one, 0 for none."""
 
     tokenizer: Tokenizer
     labels: tuple[str, ...]

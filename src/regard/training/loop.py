@@ -178,7 +178,7 @@ class Trainer:
         left = (now - then) / (done - step_then) * (self.config.train.steps - done)
         self.tell(
             "step", step=done, of=self.config.train.steps, epoch=self.progress.position.epoch, loss=result.loss,
-            norm=result.norm, lr=self.optimizer.param_groups[-1]["lr"], tokens_per_second=speed,
+            norm=result.norm, lr=self.optimizer.param_groups[-1]["lr"], tokens_per_second=speed, unit=self.job.unit,
             seconds=self.progress.seconds, seconds_left=left,
         )  # fmt: skip
         self.recent.append((now, done, self.targets))

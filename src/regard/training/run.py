@@ -92,7 +92,7 @@ def _job(config: RunConfig, folder: Path, listeners: Sequence[Listener], ranks: 
     kind, sources = JOBS[config.task], Sources(config)
     tokenizer = _tokenizer(config, sources, folder, listeners, ranks)
     counts = ranks.first("reading the labels", lambda: kind.labels_in(sources.rows("train"), config), patient=True)
-    return kind(config, tokenizer, tuple(counts))
+    return kind(config, tokenizer, counts)
 
 
 def _tokenizer(

@@ -1,6 +1,6 @@
 """Questions about a text: exact match and F1 of the best span over all windows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class Answering(Job):
     head, purpose, unit = "span", "masked", "windows"
     n_texts = 2
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
         self.examples = Answered(tokenizer, config.data.max_len)
         self.objective = Answer()

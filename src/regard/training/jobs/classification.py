@@ -1,7 +1,7 @@
 """Texts or pairs of texts with a label, or with a number."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,17 @@ class Classification(Job):
     head, purpose, unit = "classify", "masked", "rows"
     n_texts = -1
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
-        super().__init__(config, tokenizer, labels or [VALUE])
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
+        super().__init__(config, tokenizer, labels or {VALUE: 0})
         self.examples = Labelled(tokenizer, tuple(labels), config.data.max_len)
         self.objective = Classify(config.train.label_smoothing)
         self.pad_id = tokenizer.pad_id or 0
-        self.weights = torch.ones(len(labels)) if labels else None
+        self.weights = self._weights(list(labels.values())) if labels else None
+
+    def _weights(self, counts: list[int]) -> torch.Tensor:
+        """How much a row of each label counts: in the mean over all rows 1."""
+        balanced = self.config.train.class_weights == "balanced"
+        return torch.tensor([sum(counts) / len(counts) / count if balanced else 1.0 for count in counts])
 
     @classmethod
     def labels_in(cls, rows: Iterable[Row], config: RunConfig) -> dict[str, int]:

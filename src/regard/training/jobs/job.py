@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
@@ -55,7 +55,8 @@ class Job(ABC):
     examples: Examples
     objective: Callable[[Any, Any], Loss]
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
+        """`labels` are those that `labels_in` found."""
         self.config, self.tokenizer, self.labels = config, tokenizer, tuple(labels)
 
     @classmethod

@@ -1,6 +1,6 @@
 """Texts to be continued: how well each token is foreseen from those before it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from regard.training.ranks import Ranks
 class Language(Job):
     head, purpose, unit = "language_model", "causal", "tokens"
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
         self.examples = Documents(tokenizer, config.data.max_len)
         self.objective = Causal(config.train.label_smoothing)

@@ -1,6 +1,6 @@
 """Hidden words to be found: the share that the model's first guess finds, and how sure it is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ class MaskedWords(Job):
     head, purpose = "masked_lm", "masked"
     n_texts = 1
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
         self.examples = Texts([tokenizer], config.data.max_len, config.data.too_long)
         self.objective, self.masking = Masked(), Masking(tokenizer)

@@ -1,7 +1,7 @@
 """Words with a tag each: precision, recall and F1 of the spans that the tags mark."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class Tagging(Job):
     head, purpose, unit = "tag", "masked", "words"
     n_texts = 1
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
         self.examples = Tagged(tokenizer, self.labels, config.data.max_len)
         self.objective = Tag()
@@ -55,9 +55,7 @@ class Tagging(Job):
         windows, tokens = word_windows(self.tokenizer, words, self.config.data.max_len)
         lengths = np.array([len(window.ids) for window in windows])
         ids, valid = padded(np.concatenate([window.ids for window in windows]), lengths, self.pad_id)
-        given = model(torch.from_numpy(ids).to(model.device), torch.from_numpy(valid).to(model.device)).logits.argmax(
-            -1
-        )
-        best = given.tolist()  # (windows, T)
+        tensors = (torch.from_numpy(each).to(model.device) for each in (ids, valid))
+        best = model(*tensors).logits.argmax(-1).tolist()  # (windows, T)
         places = places_of(windows, tokens)
         return ["O" if place is None else self.labels[best[place[0]][place[1]]] for place in places]

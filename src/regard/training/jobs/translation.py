@@ -1,6 +1,6 @@
 """Sentence pairs: loss on all validation pairs, BLEU and chrF on greedy translations of some."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Translation(Job):
     head, purpose = "", "translation"
     n_texts = 2
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Sequence[str] = ()) -> None:
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
         data, train = config.data, config.train
         self.examples = Texts([tokenizer, tokenizer], data.max_len, data.too_long)
