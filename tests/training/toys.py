@@ -86,6 +86,12 @@ def toy_run(folder: Path, name: str, *, count: int = 200, **train: Any) -> RunCo
     chance = random.Random(1)
     (folder / file).write_text("".join(make(chance) + "\n" for _ in range(count)), encoding="utf-8")
     settings = {"lr": 3e-3, "batch_tokens": 300, "epochs": 2, "warmup": 4} | train
-    data = {"train": [str(folder / file)], "columns": columns, "max_len": 32, "hold_out": 0.2, "numbers": name == "numbers"}
+    data = {
+        "train": [str(folder / file)],
+        "columns": columns,
+        "max_len": 32,
+        "hold_out": 0.2,
+        "numbers": name == "numbers",
+    }
     init = str(tiny_model(folder / "init", task))
     return run_of({"task": task, "data": data, "model": {"init": init}, "train": settings}, ())

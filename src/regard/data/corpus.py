@@ -32,14 +32,15 @@ Numbered = Iterator[tuple[int, Row]]
 
 @dataclass(frozen=True)
 class Part:
-    """Of these files the rows whose first field has a hash in a range of 0 to 1: equal texts never part."""
+    """Of these files the rows of which one field has a hash in a range of 0 to 1: equal texts never part."""
 
     paths: tuple[Path, ...]
     low: float
     high: float
+    field: int = 0
 
     def holds(self, row: Row) -> bool:
-        digest = hashlib.blake2b(row[0].strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        digest = hashlib.blake2b(row[self.field].strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
         return self.low <= int.from_bytes(digest) / 2**64 < self.high
 
 

@@ -125,7 +125,9 @@ def prepare(
     if (found := _reusable(folder, fingerprint)) is not None:
         return found
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
-    writer = _Writer(examples, ", ".join(map(str, files_of(source))))
+    writer = _Writer(
+        examples, ("a share of " if isinstance(source, Part) else "") + ", ".join(map(str, files_of(source)))
+    )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
@@ -147,7 +149,7 @@ def _fingerprint(source: Source, examples: Examples, columns: Sequence[str] | No
     paths = files_of(source)
     rules = {"version": VERSION, "columns": columns and list(columns), **examples.rules}
     if isinstance(source, Part):
-        rules |= {"low": source.low, "high": source.high}
+        rules |= {"low": source.low, "high": source.high, "field": source.field}
     digests = [hashlib.sha256(json.dumps([rules, [kind_of(path) for path in paths]]).encode()).digest()]
     digests += [_digest(path) for path in paths]
     for tokenizer in examples.tokenizers:
@@ -219,7 +221,7 @@ class _Writer:
                 file.flush()
                 os.fsync(file.fileno())
         lost = f"{self.n_rows:,} rows, {self.n_empty:,} empty, {self.n_too_long:,} too long"
-        hint = "is it the right file?"
+        hint = "is it the right file, and is data.hold_out, where it is used, neither too small nor too large?"
         if self.n_too_long:
             limit = self.examples.rules["max_len"]
             hint = f"data.max_len is {limit:,}, and the shortest row has {self.shortest:,} tokens: raise data.max_len"

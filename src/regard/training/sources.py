@@ -43,10 +43,11 @@ class Sources:
         """Where the rows of a set are; None where there is none. Training rows may be kept for validation."""
         data = self.config.data
         held = data.hold_out if not data.valid else 0.0
+        by = 1 if self.config.task == "answer" else 0  # all questions about one text stay together
         if which == "valid" and held:
-            return Part(tuple(self.paths("train")), 0.0, held)
+            return Part(tuple(self.paths("train")), 0.0, held, by)
         if which == "train" and held:
-            return Part(tuple(self.paths("train")), held, 1.0)
+            return Part(tuple(self.paths("train")), held, 1.0, by)
         return self.paths(which) if self.names(which) else None
 
     def rows(self, which: str) -> Iterator[tuple[str, ...]]:
