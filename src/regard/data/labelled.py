@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
@@ -32,6 +32,8 @@ class Labelled:
     tokenizer: Tokenizer
     labels: tuple[str, ...]
     max_len: int
+    names: Mapping[str, str] = field(default_factory=dict)
+    "Of labels that the file calls otherwise."
 
     @property
     def tokenizers(self) -> Sequence[Tokenizer]:
@@ -47,7 +49,7 @@ class Labelled:
 
     @property
     def rules(self) -> Mapping[str, object]:
-        return {"max_len": self.max_len, "labels": list(self.labels)}
+        return {"max_len": self.max_len, "labels": list(self.labels), "names": dict(self.names)}
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -66,6 +68,7 @@ class Labelled:
                 yield Encoded([example], n_too_many=found.n_cut and len(found.ids) + found.n_cut)
 
     def _target(self, label: str) -> list[int]:
+        label = self.names.get(label, label)
         if self.labels:
             if label not in self._numbers:
                 known = ", ".join(self.labels[:20])

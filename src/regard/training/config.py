@@ -23,6 +23,8 @@ class DataConfig:
     "Names of the columns, texts first, label last; `#2` is the second of a table without names."
     hold_out: float = 0.0
     "The share of the training rows that is kept for validation where data.valid is empty; a hash of the text decides."
+    names: dict[str, str] = field(default_factory=dict)
+    "Label in the file -> its name in the model, where the file has numbers or codes."
     numbers: bool = False
     "Whether what is to be foreseen is a number, and not a label."
     max_len: int = 128

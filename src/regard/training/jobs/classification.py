@@ -32,7 +32,7 @@ class Classification(Job):
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels or {VALUE: 0})
-        self.examples = Labelled(tokenizer, tuple(labels), config.data.max_len)
+        self.examples = Labelled(tokenizer, tuple(labels), config.data.max_len, config.data.names)
         self.objective = Classify(config.train.label_smoothing)
         self.pad_id = tokenizer.pad_id or 0
         self.weights = self._weights(list(labels.values())) if labels else None
@@ -51,7 +51,10 @@ class Classification(Job):
         hint = "the label is the last of data.columns; where it is a number to be foreseen, set data.numbers=true"
         if not 2 <= len(counts) <= MOST_LABELS:
             raise UserError(f"the training data have {len(counts):,} different labels", hint)
-        return dict(sorted(counts.items()))
+        named = Counter[str]()
+        for label, count in counts.items():
+            named[config.data.names.get(label, label)] += count
+        return dict(sorted(named.items()))
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> LabelledBatch:
         return collate_labelled(shards, rows, pad_id=self.pad_id, class_weights=self.weights)

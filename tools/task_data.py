@@ -1,0 +1,129 @@
+"""Public data sets as the recipes read them: `python tools/task_data.py SOURCE [TARGET]`.
+
+SOURCE holds the sets as they are published, a folder each: mrpc/msr_paraphrase_train.txt.gz, nltk_small/rte.zip,
+squad_v1.1_dev/*.json.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz. TARGET (by default ./data) gets plain tables
+with a test set of each. What decides is a hash, so the same files make the same split. SST-2, CoLA and WNUT17 need
+nothing: the recipes read their files as they are.
+"""
+
+import argparse
+import gzip
+import hashlib
+import json
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+TEST_SHARE = 0.2
+TEST_ARTICLES = 6
+FILL_TEST = 1_000
+
+Row = tuple[str, ...]
+
+
+def number(text: str) -> float:
+    """From 0 to 1, the same for the same text everywhere."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) / 2**64
+
+
+def lines(path: Path) -> Iterator[str]:
+    with gzip.open(path, "rt", encoding="utf-8-sig") as file:
+        yield from (line.rstrip("\r\n") for line in file)
+
+
+def write_table(path: Path, header: Row, rows: Iterable[Row]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = [header, *([" ".join(field.split()) for field in row] for row in rows)]
+    path.write_text("".join("\t".join(row) + "\n" for row in table), encoding="utf-8")
+    print(f"{path}: {len(table) - 1:,} rows")
+
+
+def mrpc(source: Path, target: Path) -> None:
+    """A pair goes where its first sentence goes, and is left out where its second stands on the other side."""
+    found = [row.split("\t") for row in lines(source / "mrpc" / "msr_paraphrase_train.txt.gz")][1:]
+    rows = [(row[3], row[4], "paraphrase" if row[0] == "1" else "other") for row in found if len(row) == 5]
+    test = [row for row in rows if number(row[0]) < TEST_SHARE]
+    seen = {text for row in test for text in row[:2]}
+    train = [row for row in rows if not seen & set(row[:2])]
+    header = ("sentence1", "sentence2", "label")
+    write_table(target / "mrpc" / "train.tsv", header, train)
+    write_table(target / "mrpc" / "test.tsv", header, test)
+
+
+def rte(source: Path, target: Path) -> None:
+    """The third challenge's test set is the test; all other pairs are for training."""
+    sets: dict[str, list[Row]] = {"train": [], "test": []}
+    with zipfile.ZipFile(source / "nltk_small" / "rte.zip") as archive:
+        for name in sorted(name for name in archive.namelist() if name.endswith(".xml")):
+            # written by the challenge's makers; entities are not expanded by this parser
+            for pair in ElementTree.fromstring(archive.read(name)):
+                value = pair.get("value") or pair.get("entailment") or ""
+                label = "follows" if value in ("TRUE", "YES") else "does not follow"
+                row = pair.findtext("t", ""), pair.findtext("h", ""), label
+                sets["test" if name.endswith("rte3_test.xml") else "train"].append(row)
+    seen = {row[0] for row in sets["test"]}
+    sets["train"] = [row for row in sets["train"] if row[0] not in seen]
+    for name, rows in sets.items():
+        write_table(target / "rte" / f"{name}.tsv", ("text", "hypothesis", "label"), rows)
+
+
+def squad(source: Path, target: Path) -> None:
+    """Six of the articles are the test, those with the lowest hash of the title."""
+    (path,) = (source / "squad_v1.1_dev").glob("*.json.gz")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        articles = json.load(file)["data"]
+    articles.sort(key=lambda article: number(article["title"]))
+    (target / "squad").mkdir(parents=True, exist_ok=True)
+    for name, some in {"test": articles[:TEST_ARTICLES], "train": articles[TEST_ARTICLES:]}.items():
+        out = target / "squad" / f"{name}.json"
+        out.write_text(json.dumps({"version": "1.1", "data": some}, ensure_ascii=False), encoding="utf-8")
+        count = sum(len(paragraph["qas"]) for article in some for paragraph in article["paragraphs"])
+        print(f"{out}: {len(some)} articles, {count:,} questions")
+
+
+def fill(source: Path, target: Path) -> None:
+    """Tatoeba's English sides and WikiText's sentences, each once; the lowest hashes are the test."""
+    texts = {row.split("\t")[1] for name in ("train", "valid")
+             for row in lines(source / "tatoeba_pt_en" / f"{name}.pt-en.tsv.gz")}  # fmt: skip
+    for name in ("valid", "test"):
+        for line in lines(source / "wikitext2_small" / f"wiki.{name}.raw.gz"):
+            texts |= {text for text in sentences(line) if 4 <= len(text.split()) <= 60}
+    ordered = sorted((text for text in texts if text.strip()), key=number)
+    (target / "fill").mkdir(parents=True, exist_ok=True)
+    for name, some in {"test": ordered[:FILL_TEST], "train": ordered[FILL_TEST:]}.items():
+        out = target / "fill" / f"{name}.txt"
+        out.write_text("\n".join(some) + "\n", encoding="utf-8")
+        print(f"{out}: {len(some):,} sentences")
+
+
+def sentences(line: str) -> list[str]:
+    """WikiText's lines are paragraphs with spaces around every sign; headings have none of these."""
+    if line.strip().startswith("="):
+        return []
+    text = re.sub(r" @(.)@ ", r"\1", line.strip())
+    text = re.sub(r" ([,.;:!?)'])", r"\1", text).replace("( ", "(")
+    return re.split(r"(?<=[.!?]) (?=[A-Z\"])", text)
+
+
+MAKERS: dict[str, Callable[[Path, Path], None]] = {"mrpc": mrpc, "rte": rte, "squad": squad, "fill": fill}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path, nargs="?", default=Path("data"))
+    parser.add_argument("--only", choices=MAKERS, help="make only this one")
+    options = parser.parse_args()
+    for name, make in MAKERS.items():
+        if options.only in (None, name):
+            try:
+                make(options.source, options.target)
+            except (OSError, ValueError) as error:
+                sys.exit(f"error: {name}: {error}")
+
+
+if __name__ == "__main__":
+    main()
