@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from data.words import END, PAD, Writer, ids_of, pairs, prepared, tsv
-from regard.data.pairs import collate, collate_text
+from data.words import PAD, Writer, ids_of, pairs, prepared, tsv
+from regard.data.pairs import collate
 from regard.data.shards import Shards
 from regard.text.tokenizer import Tokenizer
 
@@ -50,12 +50,3 @@ def test_every_row_can_be_read_back_from_its_batch(write: Writer, tokenizer: Tok
         assert batch.tgt_out[i][valid].tolist() == target
         assert batch.tgt_in[i][valid].tolist() == [START, *target[:-1]]
     assert batch.n_targets == sum(len(ids_of(target)) for _, target in rows)
-
-
-def test_texts_alone_make_a_batch_too(write: Writer, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    shards = prepared(write("a.txt", "w1 w2\nw3\n"), [tokenizer], tmp_path / "out", max_len=9)
-    batch = collate_text(shards, np.array([0, 1]), pad_id=PAD, start_id=START)
-    assert batch.ids_in.tolist() == [[START, 4, 5], [START, 6, PAD]]
-    assert batch.ids_out.tolist() == [[4, 5, END], [6, END, PAD]]
-    assert batch.valid.tolist() == [[True, True, True], [True, True, False]]
-    assert batch.n_targets == 5

@@ -3,7 +3,6 @@
 import difflib
 import os
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,12 +77,22 @@ def command(
         Sources(config).check(("train", "valid", "test"))
     if recipe is None and os.environ.get("RANK", "0") == "0":
         tell(f"the run, as {folder / 'run.toml'} will say it:\n\n{shown(config)}")
-    with starting(recipe or f"a run to {task}", folder, again=shlex.join(["regard", *sys.argv[1:]])) as sign:
+    with starting(recipe or f"a run to {task}", folder, again=retyped()) as sign:
         from regard.training.jobs.table import JOBS
         from regard.training.model import check_model
 
         check_model(config, JOBS[config.task].head)
         run(config, folder, sign, is_new=True)
+
+
+def retyped() -> str:
+    """The command that was given, to be given again."""
+    context, words = click.get_current_context(), ["regard", "train"]
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        for each in value if isinstance(value, tuple) else () if value is None else (value,):
+            words += [str(each)] if isinstance(parameter, click.Argument) else [parameter.opts[0], str(each)]
+    return shlex.join(words)
 
 
 def asked(
