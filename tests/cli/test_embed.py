@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import regard
 from regard.cli import counting
 from regard.cli import embed as verb
-from regard.cli.embed import total
 from regard.cli.main import cli, run
+from regard.cli.records import total
 from regard.errors import UserError
 from regard.models.bert import Bert, BertConfig
 from regard.weights.store import save_model

@@ -61,6 +61,12 @@ def test_help_takes_less_than_150_ms_of_processor_time() -> None:
     [
         *(["--help"], ["--version"], ["lst"], ["list"], ["list", "recipes"], ["summary"], ["summary", "gpt-nil"]),
         *(["translate", "--model", "nowhere", "x"], ["generate", "--model", "nowhere", "x"], ["verify", "nowhere"]),
+        *(
+            ["classify", "--model", "nowhere", "x"],
+            ["classify", "x"],
+            ["fill", "--model", "nowhere", "x"],
+            ["fill", "x"],
+        ),
         *(["embed", "--model", "nowhere", "x"], ["convert", "nowhere", "new"], ["resume", "nowhere"]),
         *(["train", "nowhere", "--out", "run"], ["train", "multi30k-de-en", "--out", "run"]),
         ["train", "multi30k-de-en", "--out", "run", "--set", "train.stepz=3"],

@@ -11,7 +11,7 @@ from regard.cli.opening import unread_keys
 from tasks import translators
 from weights.checkpoints import change_json, save_tiny
 
-VERBS = [["summary"], ["embed", "text", "--model"], ["generate", "text", "--model"], ["translate", "text", "--model"]]
+VERBS = [["summary"], *([verb, "text", "--model"] for verb in ("embed", "generate", "translate", "classify", "fill"))]
 
 
 @pytest.fixture(params=VERBS, ids=lambda verb: verb[0])

@@ -155,6 +155,7 @@ BARE_DECODERS = {
     "gpt bare": _gpt("OpenAIGPTModel"),
     "gpt2 classification": _gpt2("GPT2ForSequenceClassification", num_labels=3),
     "llama bare": ("LlamaModel", hf.LlamaConfig(**_LLAMA)),
+    "llama classification": ("LlamaForSequenceClassification", hf.LlamaConfig(**_LLAMA, num_labels=3, pad_token_id=0)),
 }
 
 SEQ2SEQ = {

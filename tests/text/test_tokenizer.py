@@ -74,6 +74,18 @@ def test_a_batch_is_its_texts_one_by_one(any_kind: Tokenizer, texts: list[str]) 
     one_by_one = [any_kind.encode(text) for text in texts]
     assert any_kind.encode_batch(texts) == one_by_one
     assert any_kind.encode_ids(texts) == [one.ids for one in one_by_one]
+    pairs = [any_kind.encode(text, pair) for text, pair in zip(texts, texts[::-1], strict=True)]
+    assert any_kind.encode_batch(texts, texts[::-1]) == pairs
+
+
+@settings(max_examples=30)
+@given(text=st.text(), pair=st.text())
+def test_each_token_of_a_pair_is_known_to_be_of_one_text_or_added(any_kind: Tokenizer, text: str, pair: str) -> None:
+    found = any_kind.encode(text, pair)
+    assert len(found.parts) == len(found)
+    for number, part in enumerate((text, pair)):
+        own = [id for id, owner in zip(found.ids, found.parts, strict=True) if owner == number]
+        assert own == any_kind.encode(part, special=False).ids
 
 
 @settings(max_examples=50)

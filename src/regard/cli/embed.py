@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,8 @@ import click
 
 from regard.cli.counting import Count
 from regard.cli.opening import open_task, opening, precision_option
-from regard.cli.records import is_typed, lines_in, read
-from regard.errors import USAGE, UserError
+from regard.cli.records import is_typed, rows, total
+from regard.cli.searching import TOP, Wanted, check, find
 
 if TYPE_CHECKING:
     from regard.data.vectors import Vectors, Write
@@ -26,6 +26,8 @@ Examples:
   regard embed --file sentences.txt --out vectors.npy
   regard embed --file reviews.csv --column text --out vectors.parquet
   regard embed --model path/to/model < sentences.txt > vectors.jsonl
+  regard embed --search "a small cat" --file sentences.txt --top 3
+  regard embed --search - --vectors vectors.npy --file sentences.txt < queries.txt
 """
 
 
@@ -44,15 +46,34 @@ Examples:
     type=click.Path(path_type=Path),
     help="Write this file: .npy (the array), .jsonl or .parquet (text and vector).",
 )
+@click.option(
+    "--search", multiple=True, metavar="QUERY", help="Show the texts nearest to this; - reads stdin, one query a line."
+)
+@click.option("--vectors", type=click.Path(path_type=Path), help="Search these, a .npy written before by --out.")
+@click.option("--top", type=click.IntRange(min=1), help=f"Texts to show for each query. [{TOP}]")
+@click.option("--json", "--jsonl", "as_json", is_flag=True, help="One JSON object a query: query, hits.")
 @precision_option
 def command(
-    texts: tuple[str, ...], model: str | None, path: Path | None, column: str | None, out: Path | None, precision: str
+    texts: tuple[str, ...],
+    model: str | None,
+    path: Path | None,
+    column: str | None,
+    out: Path | None,
+    search: tuple[str, ...],
+    vectors: Path | None,
+    top: int | None,
+    as_json: bool,
+    precision: str,
 ) -> None:
     """Turn each text into a vector: one JSON array a line, in order.
 
-    With no TEXTS, or for `-`, reads stdin, one text a line.
+    With no TEXTS, or for `-`, reads stdin, one text a line. With --search it shows which of the texts are nearest to
+    what is searched: cosine, line and text.
     """
-    lines = texts_of(texts, path, column)
+    wanted = Wanted(search, vectors, top or TOP, as_json)
+    check(wanted, texts, path, out, asked=top is not None)
+    given = rows(texts, path, [] if column is None else [column]) if texts or path or not vectors else None
+    lines = None if given is None else (text for (text,) in given)
     if out is not None:
         from regard.data.vectors import writer_of
 
@@ -61,42 +82,17 @@ def command(
         from regard.tasks.embedder import Embedder
 
         embed = open_task(model, Embedder, precision)
+    if search:
+        find(embed, lines, wanted, total(path))
+        return
+    assert lines is not None
     size, done = 1 if is_typed(texts, path) else CHUNK, 0
     with closing(Count("texts", total(path))) as count, into(out, embed.width) as write:
         while chunk := list(islice(lines, size)):
-            vectors = embed(chunk, first=done + 1, heard=count.heard)
+            found = embed(chunk, first=done + 1, heard=count.heard)
             count.make_room()
-            write(chunk, vectors)
+            write(chunk, found)
             done += len(chunk)
-
-
-def texts_of(texts: tuple[str, ...], path: Path | None, column: str | None) -> Iterator[str]:
-    from regard.data.corpus import TABLES, kind_of, read_rows
-
-    if path is None or (kind_of(path) not in TABLES and path.suffix != ".gz"):
-        if column is not None:
-            raise UserError("--column is for tables", f"give --file with one of {', '.join(TABLES)}", exit_code=USAGE)
-        return read(texts, path)
-    if texts:
-        raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)
-    if column is None and kind_of(path) in TABLES:
-        hint = "say which column holds the texts: --column NAME"
-        raise UserError(f"{path} is a table", hint, exit_code=USAGE)
-    rows = read_rows(path, columns=None if column is None else [column])
-    first = list(islice(rows, 1))  # now, so that a wrong path or name is told before the model is opened
-    return (text for (text,) in chain(first, rows))
-
-
-def total(path: Path | None) -> int | None:
-    """About as many texts as there will be: a quoted text of a .csv may have several lines."""
-    from regard.data.corpus import kind_of, n_rows
-
-    if path is None or path.suffix == ".gz":
-        return None
-    if kind_of(path) == ".parquet":
-        return n_rows(path)
-    lines = lines_in(path)
-    return lines and lines - (kind_of(path) in (".csv", ".tsv"))  # the header
 
 
 @contextmanager

@@ -37,7 +37,9 @@ class Verb(NamedTuple):
 VERBS = {
     "translate": Verb("use", "regard.cli.translate", "Translate sentences, files and pipes."),
     "generate": Verb("use", "regard.cli.generate", "Continue a text or answer a question."),
-    "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors."),
+    "fill": Verb("use", "regard.cli.fill", "Find words for the gaps of a text."),
+    "classify": Verb("use", "regard.cli.classify", "Label texts or pairs of texts."),
+    "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors, and search them."),
     "tokenize": Verb("use", "regard.cli.tokenizing", "Split texts into tokens and show how, or learn to."),
     "get": Verb("train", "regard.cli.get", "Fetch public data or a public model by its name."),
     "train": Verb("train", "regard.cli.train", "Train a model from a recipe or a TOML file."),

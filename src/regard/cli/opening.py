@@ -10,14 +10,14 @@ import click
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.errors import QUOTED, USAGE, UserError, cut
-from regard.pretrained.bundled import USUAL, by_name
+from regard.pretrained.bundled import by_name, usual
 
 T = TypeVar("T")
 
 HARMLESS = {
     "who wrote it, with what, and for what": """
         transformers_version torch_dtype dtype transformers.js_config unsloth_fixed unsloth_version is_llama_config
-        tokenizer_class finetuning_task problem_type task_specific_params label2id num_labels language""",
+        tokenizer_class finetuning_task task_specific_params label2id num_labels language""",
     "how it is run or trained": """
         use_cache output_past output_attentions output_hidden_states return_dict use_return_dict torchscript
         use_bfloat16 gradient_checkpointing chunk_size_feed_forward reorder_and_upcast_attn pretraining_tp
@@ -61,7 +61,7 @@ def opening(model: str | None, task: str = "Translator") -> Iterator[None]:
 
     Without a model it is what is bundled or installed for the task.
     """
-    check_name(USUAL[task] if model is None else model)
+    check_name(usual(task) if model is None else model)
     with waiting(f"opening {model or 'the model'}"):
         yield
 
@@ -80,7 +80,7 @@ def open_task(model: str | None, task: type[T], precision: str = "auto") -> T:
     from regard.tasks.load import load_task
     from regard.weights.precision import chosen
 
-    path = find_model(USUAL[task.__name__] if model is None else model)
+    path = find_model(usual(task.__name__) if model is None else model)
     found = chosen(precision, path)
     if precision == "auto" and found != "fp32":
         tell(f"weights in {found}, which is faster here (--precision fp32 keeps the file's numbers)")

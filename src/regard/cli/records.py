@@ -1,7 +1,8 @@
-"""Where a verb's texts come from: its arguments, stdin or a file with one record a line."""
+"""Where a verb's texts come from: its arguments, stdin, a file with one record a line, or columns of a table."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from regard.cli.terminal import tell
@@ -69,3 +70,58 @@ def lines_in(path: Path) -> int | None:
 def lines_of(path: Path) -> Iterator[str]:
     with open(path, "rb") as file:
         yield from decode_lines(file, str(path))
+
+
+Row = tuple[str, ...]
+
+
+def rows(texts: Sequence[str], path: Path | None, columns: Sequence[str] = (), *, pairs: bool = False) -> Iterator[Row]:
+    """Texts, or pairs of them: two arguments, two columns of a table, or a line with a tab between them."""
+    from regard.data.corpus import TABLES, kind_of, read_rows
+
+    pairs = pairs or len(columns) == 2
+    is_table = path is not None and kind_of(path) in TABLES
+    if columns and not is_table:
+        raise UserError("--column is for tables", f"give --file with one of {', '.join(TABLES)}", exit_code=USAGE)
+    if len(columns) > 2 or (pairs and len(columns) == 1):
+        hint = "give --column once for texts, twice for pairs of them"
+        raise UserError(f"--column was given {len(columns)} times", hint, exit_code=USAGE)
+    if path is None or (not is_table and path.suffix != ".gz"):
+        return _of_lines(texts, path, pairs)
+    if texts:
+        raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)
+    if is_table and not columns and not pairs:
+        hint = "say which column holds the texts: --column NAME"
+        raise UserError(f"{path} is a table", hint, exit_code=USAGE)
+    found = read_rows(path, columns=list(columns) or None)
+    first = list(islice(found, 1))  # now, so that a wrong path or name is told before the model is opened
+    return _even(chain(first, found), str(path), pairs)
+
+
+def _of_lines(texts: Sequence[str], path: Path | None, pairs: bool) -> Iterator[Row]:
+    if pairs and path is None and texts and "-" not in texts:
+        if len(texts) % 2:
+            raise UserError(f"{len(texts)} texts are no pairs", "give the two texts of each pair", exit_code=USAGE)
+        return zip(texts[::2], texts[1::2], strict=True)
+    return _even(((line,) for line in read(texts, path)), "the input", pairs)
+
+
+def _even(found: Iterable[Row], name: str, pairs: bool) -> Iterator[Row]:
+    for number, row in enumerate(found, start=1):
+        row = tuple(row[0].split("\t")) if pairs and len(row) == 1 else row
+        if len(row) != 1 + pairs:
+            hint = "expected two texts with a tab between them" if pairs else "expected one text"
+            raise UserError(f"{name}, line {number} has {len(row)} fields", hint)
+        yield row
+
+
+def total(path: Path | None) -> int | None:
+    """About as many texts as there will be: a quoted text of a .csv may have several lines."""
+    from regard.data.corpus import kind_of, n_rows
+
+    if path is None or path.suffix == ".gz":
+        return None
+    if kind_of(path) == ".parquet":
+        return n_rows(path)
+    lines = lines_in(path)
+    return lines and lines - (kind_of(path) in (".csv", ".tsv"))  # the header

@@ -119,7 +119,7 @@ def check_room(subject: Subject, settings: Settings) -> None:
 def one_round(subject: Subject, given: Input, new: int) -> Round:
     model, began = subject.model, time.perf_counter()
     if not subject.writes:
-        model.encoder(given.x)
+        (model.encoder if hasattr(model, "encoder") else model.decoder)(given.x)
         return Round(time.perf_counter() - began)
     read = None
     if subject.paired:

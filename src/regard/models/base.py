@@ -45,6 +45,9 @@ def _dense(scores: Tensor | Scores) -> Tensor:
     return scores.dense() if isinstance(scores, Scores) else scores
 
 
+Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """What is not architecture: the layout on disk, the vocabulary and its special tokens, the labels."""
@@ -60,6 +63,13 @@ class ModelConfig:
     "What an encoder-decoder's output starts with."
     labels: tuple[str, ...] = ()
     "Names of the classes, for heads that classify."
+    problem: Problem | None = None
+    "What the scores of the labels mean (`problem_type`); as `labelling` says where absent."
+
+    @property
+    def labelling(self) -> Problem:
+        """One label is a value to be measured, of several one is right: so transformers takes it."""
+        return self.problem or ("regression" if len(self.labels) == 1 else "single_label_classification")
 
     def filled(self) -> dict[str, Any]:
         """All fields, with what the absent ones stand for."""

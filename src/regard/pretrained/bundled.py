@@ -6,7 +6,7 @@ The weights are written by tools/bundle.py; a source checkout may be without the
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.errors import UserError
+from regard.errors import USAGE, UserError
 from regard.pretrained.installed import INSTALLED, path_of
 
 FOLDER = Path(__file__).parent
@@ -20,7 +20,19 @@ class Bundled(NamedTuple):
 TRANSLATOR = "pt-en"
 USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm"}
 "What serves a task where no model is given."
+OTHERWISE = {
+    "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm`, "
+    "or classify without one: --zero-shot --labels positive,negative",
+    "Filler": "get one with `regard get bert-base-uncased`, then give --model hf:google-bert/bert-base-uncased",
+}
+"For tasks that nothing serves: how to come by a model."
 BUNDLED = {TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0")}
+
+
+def usual(task: str) -> str:
+    if task not in USUAL:
+        raise UserError("no model for this comes with regard: say which with --model", OTHERWISE[task], exit_code=USAGE)
+    return USUAL[task]
 
 
 def folder_of(name: str) -> Path:

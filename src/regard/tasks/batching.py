@@ -1,11 +1,15 @@
-"""Many texts: read in chunks, worked on in batches of like length."""
+"""Many texts: read in chunks, worked on in batches of like length, and what came of each looked at."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from regard.errors import UserError
 
 T = TypeVar("T")
 
@@ -37,3 +41,12 @@ def padded(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tup
     lengths = torch.tensor([len(row) for row in rows], device=device)
     valid = torch.arange(longest, device=device) < lengths[:, None]
     return ids, None if bool(valid.all()) else valid
+
+
+def check_finite(found: NDArray[np.float32], first: int) -> None:
+    """A row of numbers for each text; the first text is the one of this number."""
+    if (broken := ~np.isfinite(found).all(axis=1)).any():
+        raise UserError(
+            f"input line {first + int(broken.argmax())}: the model's weights give no number (NaN or infinity)",
+            "the weights are damaged: get the model again; `regard convert --check-finite` names the tensors",
+        )

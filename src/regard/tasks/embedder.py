@@ -7,10 +7,11 @@ import torch
 from numpy.typing import NDArray
 
 from regard.config import require
+from regard.data.inputs import InputSettings, inputs_of
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.bert import Bert
-from regard.tasks.batching import batches
+from regard.tasks.batching import batches, check_finite, padded
 from regard.tasks.pooling import pool
 from regard.tasks.sentence_settings import SentenceSettings
 from regard.text.flags import lowered
@@ -65,34 +66,21 @@ class Embedder:
             done += len(batch)
             if heard:
                 heard(done)
-        if (broken := ~np.isfinite(vectors).all(axis=1)).any():
-            raise UserError(
-                f"input line {first + int(broken.argmax())}: the model's weights give no number (NaN or infinity)",
-                "the weights are damaged: get the model again; `regard convert --check-finite` names the tensors",
-            )
+        check_finite(vectors, first)
         return vectors
 
     def _cut(self, text: str, ids: list[int]) -> list[int]:
         """Too long: keep the beginning or the end, and all that stands around a text."""
         if len(ids) <= self.max_len:
             return ids
-        bare = self.tokenizer.encode_ids([text], special=False)[0]
-        around, room = len(ids) - len(bare), self.max_len - (len(ids) - len(bare))
-        before = next(start for start in range(around + 1) if ids[start : start + len(bare)] == bare)
-        kept = bare[len(bare) - room :] if self.settings.cut_left else bare[:room]
-        return [*ids[:before], *kept, *ids[before + len(bare) :]]
+        return inputs_of([(text,)], self.tokenizer, InputSettings(self.max_len, self.settings.cut_left))[0].ids
 
     def _run(self, rows: list[list[int]]) -> NDArray[np.float32]:
-        width = max(map(len, rows))
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
-        valid = torch.zeros(len(rows), width, dtype=torch.bool)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.tensor(row)
-            valid[i, : len(row)] = True
-        valid = valid.to(self.model.device)
-        hidden = self.model.encoder(ids.to(self.model.device), None if bool(valid.all()) else valid)
-        valid[:, : self._n_prompt] = False
-        pooled = pool(hidden, valid, self.settings.modes)
+        ids, valid = padded(rows, 0, self.model.device)
+        hidden = self.model.encoder(ids, valid)
+        kept = torch.ones_like(ids, dtype=torch.bool) if valid is None else valid
+        kept[:, : self._n_prompt] = False
+        pooled = pool(hidden, kept, self.settings.modes)
         if self.settings.normalise:
             pooled = torch.nn.functional.normalize(pooled, dim=-1)
         return pooled[:, : self.width].float().cpu().numpy()

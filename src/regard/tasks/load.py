@@ -1,19 +1,24 @@
 """`regard.load`: from a name to something that can be called."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from regard.data.inputs import read_input_settings
 from regard.errors import UserError
 from regard.models.bert import Bert
 from regard.models.gpt import Gpt
-from regard.models.recurrent import RecurrentTranslator
+from regard.models.recurrent import RecurrentClassifier, RecurrentTranslator
 from regard.models.transformer import Transformer
-from regard.pretrained.bundled import USUAL, by_name
+from regard.pretrained.bundled import by_name, usual
+from regard.tasks.classifier import Classifier
 from regard.tasks.embedder import Embedder
+from regard.tasks.filler import Filler
 from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
 from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.translator import Translator
+from regard.text.tokenizer import Tokenizer
 from regard.weights.precision import DTYPES, Precision, chosen
 from regard.weights.store import load_model, locate, read_layout
 from regard.weights.vocabulary import tokenizers_of
@@ -22,10 +27,42 @@ from regard.weights.vocabulary import tokenizers_of
 def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None) -> Any:
     """The task that a model is made for.
 
-    A `Translator` for encoder-decoders, a `Generator` for language models, an `Embedder` for bare encoders.
-    `source` is a directory, a bundled name, a GGUF file or `hf:owner/name`. The task has `.model`, `.tokenizer` and
-    `.summary()`. Its model is for reading and writing only: to train or save one, take `load_model`.
+    A `Translator` for encoder-decoders, a `Generator` for language models, a `Classifier` or a `Filler` where the head
+    is made for that, an `Embedder` for other encoders. `source` is a directory, a bundled name, a GGUF file or
+    `hf:owner/name`. The task has `.model`, `.tokenizer` and `.summary()`. Its model is for reading and writing only: to
+    train or save one, take `load_model`.
     """
+    return next(iter(tasks_of(source, precision, device, revision).values()))()
+
+
+T = TypeVar("T")
+Makers = dict[type, Callable[[], Any]]
+VERBS = {
+    "Translator": "translate",
+    "Generator": "generate",
+    "Classifier": "classify",
+    "Filler": "fill",
+    "Embedder": "embed",
+}
+
+
+def load_task(source: str | Path | None, task: type[T], precision: Precision = "fp32") -> T:
+    """`source` as this task; without one, the model that comes with regard or with a package for it."""
+    makers = tasks_of(source or usual(task.__name__), precision)
+    if task not in makers:
+        verb = VERBS[next(iter(makers)).__name__]
+        raise UserError(
+            f"{source} cannot {VERBS[task.__name__]}: its model is made to {verb}",
+            f"use `regard {verb} --model {source}`, or give another model",
+        )
+    made: T = makers[task]()
+    return made
+
+
+def tasks_of(
+    source: str | Path, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None
+) -> Makers:
+    """What the model can do; what it is made for comes first."""
     path = locate(by_name(source), revision)
     dtype = DTYPES[chosen(precision, path, device)]
     if path.is_dir():
@@ -37,29 +74,26 @@ def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cp
         writing = read_writing(path, model.config)
         model.config = writing.config(model.config)
     if isinstance(model, Transformer | RecurrentTranslator):
-        return Translator(model, tokenizer, target, writing)
+        return {Translator: lambda: Translator(model, tokenizer, target, writing)}
     tokenizer.check_fits(model.config.vocab_size)
     if isinstance(model, Gpt) and model.unembed is not None:
-        return Generator(model, tokenizer, writing)
+        return {Generator: lambda: Generator(model, tokenizer, writing)}
+    if isinstance(model, RecurrentClassifier) or (isinstance(model, Gpt) and model.classify is not None):
+        return {Classifier: lambda: Classifier(model, tokenizer, read_input_settings(path))}
     if isinstance(model, Bert):
-        return Embedder(model, tokenizer, read_sentence_settings(path))
+        return _encoder_tasks(model, tokenizer, path)
     raise UserError(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
     )
 
 
-T = TypeVar("T")
-VERBS = {"Translator": "translate", "Generator": "generate", "Embedder": "embed"}
-
-
-def load_task(source: str | Path | None, task: type[T], precision: Precision = "fp32") -> T:
-    """`source` as this task; without one, the model that comes with regard or with a package for it."""
-    loaded = load(source or by_name(USUAL[task.__name__]), precision=precision)
-    if not isinstance(loaded, task):
-        verb = VERBS[type(loaded).__name__]
-        raise UserError(
-            f"{source} cannot {VERBS[task.__name__]}: its model is made to {verb}",
-            f"use `regard {verb} --model {source}`, or give another model",
-        )
-    return loaded
+def _encoder_tasks(model: Bert, tokenizer: Tokenizer, path: Path) -> Makers:
+    """By its heads. Any encoder embeds, and one with sentence-transformers' files is made for that."""
+    embed: Makers = {Embedder: lambda: Embedder(model, tokenizer, read_sentence_settings(path))}
+    heads: Makers = {}
+    if "classify" in model.heads:
+        heads[Classifier] = lambda: Classifier(model, tokenizer, read_input_settings(path))
+    if "masked_lm" in model.heads:
+        heads[Filler] = lambda: Filler(model, tokenizer)
+    return embed | heads if (path / "modules.json").exists() else heads | embed

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.inputs import read_input_settings
 from regard.errors import QUOTED, UserError, cut
 from regard.files import read_json, read_json_object
 from regard.tasks.pooling import MODES
@@ -54,20 +55,15 @@ class SentenceSettings:
 
 def read_sentence_settings(directory: Path) -> SentenceSettings:
     """As the model's own files say; a plain mean where there is no modules.json."""
-    tokenizer = _optional(directory / "tokenizer_config.json")
-    side = tokenizer.get("truncation_side") or "right"
-    if side not in ("left", "right"):
-        raise _refusal(directory / "tokenizer_config.json", "truncation_side", side, "expected 'left' or 'right'")
-    longest = tokenizer.get("model_max_length")  # 1e30 where the tokenizer knows none
-    longest = int(longest) if isinstance(longest, int | float) and longest >= 1 else None
+    given = read_input_settings(directory)
     if not (directory / "modules.json").exists():
-        return SentenceSettings(max_len=longest, cut_left=side == "left")
+        return SentenceSettings(max_len=given.max_len, cut_left=given.cut_left)
     folder, normalise = _modules(directory / "modules.json")
     modes, include_prompt = _pooling(directory / folder / "config.json")
     stated, lowercase = _transformer(directory)
     prompt, width = _whole(directory / "config_sentence_transformers.json")
     return SentenceSettings(
-        modes, normalise, stated or longest, side == "left", lowercase, prompt, include_prompt, width
+        modes, normalise, stated or given.max_len, given.cut_left, lowercase, prompt, include_prompt, width
     )
 
 

@@ -108,6 +108,7 @@ class Layout:
         values |= {entry.ours: self._value(key, entry, theirs) for key, entry in self.keys.items()}
         architecture = self.architectures[self.architecture_of(theirs)]
         values["labels"] = read_labels(theirs, 2 if architecture.labelled else 0)
+        values["problem"] = theirs.get("problem_type")
         ends = theirs.get("eos_token_id")
         values["eos_ids"] = ends if isinstance(ends, list) else [] if ends is None else [ends]
         try:
@@ -157,6 +158,8 @@ class Layout:
         if config.labels:
             theirs["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
             theirs["label2id"] = {label: i for i, label in enumerate(config.labels)}
+        if config.problem:
+            theirs["problem_type"] = config.problem
         ends = config.eos_ids
         return theirs | {"eos_token_id": list(ends) if len(ends) > 1 else ends[0] if ends else None}
 
@@ -169,7 +172,7 @@ class Layout:
         """The same stack for another purpose, in the form that one of their classes has."""
         named = {each.head: each.settings for each in reversed(self.architectures.values()) if each.head}
         settings = pick(head, {**named, **self.special.heads}, f"head for the layout '{self.model_type}':")
-        return build(self.family.config, {**vars(config), **settings, "labels": labels})
+        return build(self.family.config, {**vars(config), **settings, "labels": labels, "problem": None})
 
     def keymap(self, config: ModelConfig) -> KeyMap:
         """The names of all tensors of one model."""
