@@ -40,5 +40,5 @@ class MaskedWords(Job):
         every = self.read(shards, ranks, reading)
         losses = [each["loss"] for each in every]
         count = sum(n for _, n in losses)
-        top = Score("top-1", sum(each["found"] for each in every) / max(count, 1), "masked:0.15")
+        top = Score("top-1", 100 * sum(each["found"] for each in every) / max(count, 1), "masked:0.15")
         return Validation(mean_loss(losses), (top, perplexity(sum(loss for loss, _ in losses), count)))

@@ -1,0 +1,188 @@
+"""How good is a model on rows that it has not seen? Each task by the field's own scores."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.batches import Position, Steps
+from regard.data.corpus import Row, Source, kind_of, read_rows
+from regard.data.examples import Examples, Texts
+from regard.data.language import Documents, collate_text
+from regard.data.masked import SHARE, Masking
+from regard.data.shards import Shards, prepare
+from regard.data.squad import read_squad
+from regard.data.tagged import words_and_tags
+from regard.errors import QUOTED, UserError, cut
+from regard.evaluation.answers import answer_f1, exact_match
+from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, spearman
+from regard.evaluation.language import bits_per_character, perplexity
+from regard.evaluation.score import Score, scored
+from regard.evaluation.tagging import span_report
+from regard.evaluation.translation import bleu, chrf
+from regard.objectives.loss import cross_entropy
+from regard.tasks.answerer import Answerer
+from regard.tasks.classifier import Classifier
+from regard.tasks.filler import Filler
+from regard.tasks.generator import Generator
+from regard.tasks.tagger import Tagger
+from regard.tasks.translator import Translator
+
+BATCH_TOKENS = 2_000
+Heard = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to score on, and how."""
+
+    files: Sequence[Path]
+    columns: Sequence[str] | None = None
+    limit: int | None = None
+    bootstrap: int = 0
+    beam: int = 4
+    names: dict[str, str] | None = None
+    "Of labels that the file calls otherwise than the model."
+
+    def rows(self, *widths: int) -> list[Row]:
+        """So many columns each."""
+        rows = list(islice(read_rows(list(self.files), columns=self.columns), self.limit))
+        if not rows or len(rows[0]) not in widths:
+            found = f"{len(rows):,} rows of {len(rows[0])} columns" if rows else "no rows"
+            raise UserError(f"--data has {found}", f"expected {' or '.join(map(str, widths))} columns; see --column")
+        return rows
+
+
+@dataclass(frozen=True)
+class Judgement:
+    scores: list[Score]
+    said: list[str]
+    "What the model said, a line a row."
+
+
+def judge(task: Any, asked: Asked, heard: Heard) -> Judgement:
+    for kind, way in WAYS.items():
+        if isinstance(task, kind):
+            return way(task, asked, heard)
+    raise UserError(f"there is no score for a model that is a {type(task).__name__}", "evaluate another model")
+
+
+def _translations(translate: Translator, asked: Asked, heard: Heard) -> Judgement:
+    rows = asked.rows(2)
+    texts = [each.text for each in translate.many([row[0] for row in rows], beam=asked.beam, heard=heard)]
+    references = [row[1] for row in rows]
+    return Judgement([metric(texts, references, bootstrap=asked.bootstrap) for metric in (bleu, chrf)], texts)
+
+
+def _classes(classify: Classifier, asked: Asked, heard: Heard) -> Judgement:
+    rows = asked.rows(2, 3)
+    texts: Any = [row[0] if len(row) == 2 else row[:2] for row in rows]
+    found = classify(texts, heard=heard)
+    if classify.problem == "regression":
+        given, right = [each.score for each in found], [_number(row[-1], i) for i, row in enumerate(rows, 1)]
+        scores = [metric(given, right, bootstrap=asked.bootstrap) for metric in (pearson, spearman)]
+        return Judgement(scores, [f"{value:.6g}" for value in given])
+    known = classify.model.config.labels
+    gold = [_label(row[-1], known, asked.names or {}, i) for i, row in enumerate(rows, 1)]
+    labels = [each.label for each in found]
+    more = {"bootstrap": asked.bootstrap}
+    overlap = f1(labels, gold, positive=known[-1], **more) if len(known) == 2 else macro_f1(labels, gold, **more)
+    return Judgement([accuracy(labels, gold, **more), overlap, matthews(labels, gold, **more)], labels)
+
+
+def _label(text: str, known: Sequence[str], names: dict[str, str], number: int) -> str:
+    label = names.get(text.strip(), text.strip())
+    if label not in known:
+        hint = f"the model knows {', '.join(known[:20])}; if the file calls them otherwise, give --name {text.strip()}=..."
+        raise UserError(f"row {number} has the label '{cut(label, QUOTED)}'", hint)
+    return label
+
+
+def _number(text: str, number: int) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise UserError(f"row {number}: '{cut(text, QUOTED)}' is not a number", "this model foresees numbers") from error
+
+
+def _tags(tag: Tagger, asked: Asked, heard: Heard) -> Judgement:
+    pairs = [words_and_tags(row) for row in asked.rows(2) if row[0].strip()]
+    found = [[word.tag for word in each.words] for each in tag.tag_words([words for words, _ in pairs], heard=heard)]
+    report = span_report(found, [tags for _, tags in pairs], bootstrap=asked.bootstrap)
+    scores = [report.all.f1, report.all.precision, report.all.recall, *(each.f1 for each in report.types.values())]
+    return Judgement(scores, [" ".join(tags) for tags in found])
+
+
+def _answers(answer: Answerer, asked: Asked, heard: Heard) -> Judgement:
+    pairs, golds = zip(*islice(_questions(asked), asked.limit), strict=True)
+    may_lack = any(not gold for gold in golds)
+    texts = [each.text for each in answer.many(pairs, no_answer=may_lack, heard=heard)]
+    return Judgement([metric(texts, golds, bootstrap=asked.bootstrap) for metric in (answer_f1, exact_match)], texts)
+
+
+def _questions(asked: Asked) -> Iterator[tuple[tuple[str, str], list[str]]]:
+    """SQuAD's own file has several right answers to a question; a table has one, or none."""
+    if all(kind_of(path) == ".json" for path in asked.files) and asked.columns is None:
+        for path in asked.files:
+            for each in read_squad(path):
+                yield (each.text, each.context), [one.text for one in each.answers]
+    else:
+        for row in asked.rows(3, 4):
+            yield (row[0], row[1]), [row[2]] if row[2] else []
+
+
+@torch.inference_mode()
+def _gaps(fill: Filler, asked: Asked, heard: Heard) -> Judgement:
+    """Of 15 % of the tokens, hidden as in training, how many are the first guess."""
+    masking, examples = Masking(fill.tokenizer), Texts([fill.tokenizer], min(fill.model.config.max_len, 128), "cut")
+    hits, losses = [], []
+    for shards, rows in _steps(asked, examples, heard):
+        batch = masking(shards, rows, key=(0,), share=SHARE)
+        logits = fill.model(batch.ids, batch.valid, at=batch.at).heads["masked_lm"]  # (N, V)
+        losses.append((float(cross_entropy(logits, batch.targets, None, 0.0)), batch.n_targets))
+        hits += (logits.argmax(-1) == batch.targets).tolist()
+    found = np.array(hits, dtype=np.float64)
+    signature = f"masked:{SHARE}|as in training"
+    top = scored(["top-1"], lambda rows: found[rows].mean(), len(found), signature=signature, bootstrap=asked.bootstrap)
+    total, count = (sum(side) for side in zip(*losses, strict=True))
+    return Judgement([*top, perplexity(total, count)], [])
+
+
+@torch.inference_mode()
+def _foresight(generate: Generator, asked: Asked, heard: Heard) -> Judgement:
+    examples = Documents(generate.tokenizer, min(generate.model.config.max_len, 1024))
+    losses = []
+    for shards, rows in _steps(asked, examples, heard):
+        batch = collate_text(shards, rows, pad_id=0)
+        logits = generate.model(batch.ids_in).logits
+        losses.append((float(cross_entropy(logits, batch.ids_out, batch.valid, 0.0)), batch.n_targets))
+    total, count = (sum(side) for side in zip(*losses, strict=True))
+    letters = sum(len(row[-1]) for row in islice(read_rows(list(asked.files), columns=asked.columns), asked.limit))
+    return Judgement([perplexity(total, count), bits_per_character(total, letters)], [])
+
+
+def _steps(asked: Asked, examples: Examples, heard: Heard) -> Iterator[tuple[Shards, np.ndarray]]:
+    """All rows, in batches of like length; `heard` is told how many are done."""
+    source: Source = list(asked.files)
+    with TemporaryDirectory() as folder:
+        shards = prepare(source, examples, Path(folder) / "rows", columns=asked.columns)
+        steps, done = Steps(shards.lengths[:, :1], budget=BATCH_TOKENS, seed=0), 0
+        for rows, _ in islice(steps.steps(Position()), steps.steps_in_epoch(0)):
+            yield shards, rows
+            done += len(rows)
+            heard(done)
+
+
+WAYS: dict[type, Callable[[Any, Asked, Heard], Judgement]] = {
+    Translator: _translations,
+    Classifier: _classes,
+    Tagger: _tags,
+    Answerer: _answers,
+    Filler: _gaps,
+    Generator: _foresight,
+}
