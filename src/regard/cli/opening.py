@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -11,6 +11,9 @@ from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.errors import QUOTED, USAGE, UserError, cut
 from regard.pretrained.bundled import by_name, usual
+
+if TYPE_CHECKING:
+    from regard.weights.precision import Precision
 
 T = TypeVar("T")
 
@@ -81,10 +84,22 @@ def open_task(model: str | None, task: type[T], precision: str = "auto") -> T:
     from regard.weights.precision import chosen
 
     path = find_model(usual(task.__name__) if model is None else model)
-    found = chosen(precision, path)
-    if precision == "auto" and found != "fp32":
+    return load_task(path, task, told(chosen(precision, path), precision))
+
+
+def open_any(model: str | None, precision: str = "auto") -> Any:
+    """The model as the task that it is made for; without one, the bundled translator."""
+    from regard.tasks.load import load
+    from regard.weights.precision import chosen
+
+    path = find_model(usual("Translator") if model is None else model)
+    return load(path, precision=told(chosen(precision, path), precision))
+
+
+def told(found: "Precision", asked: str) -> "Precision":
+    if asked == "auto" and found != "fp32":
         tell(f"weights in {found}, which is faster here (--precision fp32 keeps the file's numbers)")
-    return load_task(path, task, found)
+    return found
 
 
 def find_model(model: str) -> Path:
