@@ -1,7 +1,6 @@
 """BLEU and chrF as sacrebleu counts them, with the signature that says how."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
@@ -9,21 +8,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import _bootstrap_resample, estimate_ci
 
 from regard.config import require
-
-
-@dataclass(frozen=True)
-class Score:
-    name: str
-    value: float
-    signature: str
-    "sacrebleu's account of how it was counted; scores compare only where it is equal."
-    low: float | None = None
-    high: float | None = None
-    "sacrebleu's interval, where asked for: the mean of the bootstrap samples, and half the span of 95 % of them."
-
-    def __str__(self) -> str:
-        interval = "" if self.low is None else f" [{self.low:.2f}, {self.high:.2f}]"
-        return f"{self.name} {self.value:.2f}{interval}"
+from regard.evaluation.score import Score
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], *, bootstrap: int = 0) -> Score:

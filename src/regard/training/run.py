@@ -14,7 +14,7 @@ from regard.config import to_dict
 from regard.data.report import report
 from regard.data.shards import Shards, prepare
 from regard.errors import UserError
-from regard.evaluation.translation import Score
+from regard.evaluation.score import Score
 from regard.files import read_json_object, write_json
 from regard.models.base import Model
 from regard.text.load import load as load_tokenizer

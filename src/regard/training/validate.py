@@ -11,7 +11,8 @@ from regard.data.batches import Position, Steps
 from regard.data.pairs import collate
 from regard.data.shards import Shards
 from regard.decoding.search import DONE, greedy
-from regard.evaluation.translation import Score, bleu, chrf
+from regard.evaluation.score import Score
+from regard.evaluation.translation import bleu, chrf
 from regard.objectives.seq2seq import Seq2Seq
 from regard.text.tokenizer import Tokenizer
 from regard.training.ranks import ALONE, Ranks
