@@ -1,0 +1,69 @@
+"""Precision, recall and F1 of tagged spans, as seqeval's default counts them: a span is right as a whole or not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config import require
+from regard.evaluation.score import Rows, Score, check_paired, scored
+from regard.text.tags import spans_of
+
+Tags = Sequence[Sequence[str]]
+BOTH, PREDICTED, GOLD = range(3)
+SCORES = ("precision", "recall", "F1")
+
+
+@dataclass(frozen=True)
+class SpanScores:
+    precision: Score
+    recall: Score
+    f1: Score
+    n_gold: int
+    "Spans there are to find."
+
+
+@dataclass(frozen=True)
+class SpanReport:
+    all: SpanScores
+    "Of all spans together: the micro average."
+    types: dict[str, SpanScores]
+
+
+def span_report(predicted: Tags, gold: Tags, *, bootstrap: int = 0) -> SpanReport:
+    """The tags of each sentence. What has no value (no span predicted, none to find) is 0."""
+    check_paired(len(predicted), len(gold), "sentences")
+    where, kinds, sides, types = _found(predicted, gold)
+    cells = kinds * 3 + sides
+
+    def counted(rows: Rows) -> NDArray[np.float64]:  # (types + 1, 3), all types together first
+        often = np.bincount(rows, minlength=len(gold))
+        counts = np.bincount(cells, often[where], minlength=3 * len(types)).reshape(-1, 3)
+        return np.concatenate([counts.sum(0, keepdims=True), counts])
+
+    def metric(rows: Rows) -> NDArray[np.float64]:
+        both, given, right = counted(rows).T
+        below = np.maximum([given, right, (given + right) / 2], 0.5)  # where it is 0, so is what stands above
+        return (both / below).T.ravel()
+
+    names = [f"span-{name}{end}" for end in ("", *(f"/{kind}" for kind in types)) for name in SCORES]
+    scores = iter(scored(names, metric, len(gold), signature="spans:whole|reading:conlleval", bootstrap=bootstrap))
+    n_gold = counted(np.arange(len(gold)))[:, GOLD]
+    found = [SpanScores(next(scores), next(scores), next(scores), int(n)) for n in n_gold]
+    return SpanReport(found[0], dict(zip(types, found[1:], strict=True)))
+
+
+def _found(predicted: Tags, gold: Tags) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Every span of either side, and again where both have it: its sentence, the place of its type, its side."""
+    spans = []
+    for place, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
+        counts = f"{len(ours)} predicted tags for {len(theirs)} gold ones"
+        require(len(ours) == len(theirs), f"sentence {place + 1} has {counts}", "expected one for each word")
+        given, right = set(spans_of(ours)), set(spans_of(theirs))
+        for side, some in ((BOTH, given & right), (PREDICTED, given), (GOLD, right)):
+            spans += [(place, span.type, side) for span in some]
+    types = sorted({kind for _, kind, _ in spans})
+    order = {kind: place for place, kind in enumerate(types)}
+    table = np.array([(place, order[kind], side) for place, kind, side in spans], dtype=np.int64).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2], types
