@@ -142,3 +142,5 @@ def test_what_is_left_is_told_where_it_is_known(
 def test_how_many_there_are_is_asked_of_the_file(tmp_path: Path) -> None:
     assert [total(path) for path in tables(tmp_path)] == [5, 5, 5, None, 5]
     assert total(None) is None
+    (tmp_path / "a.conll").write_text("a\tO\nb\tO\n")  # two lines, one sentence
+    assert total(tmp_path / "a.conll") is None

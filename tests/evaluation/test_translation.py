@@ -8,7 +8,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from regard.errors import UserError
-from regard.evaluation.translation import Score, bleu, chrf
+from regard.evaluation.score import Score
+from regard.evaluation.translation import bleu, chrf
 
 HYPOTHESES = ["The cat sat on the mat .", "A dog barks loudly .", "It is raining"]
 REFERENCES = ["The cat is on the mat .", "A dog barks .", "It rains today"]

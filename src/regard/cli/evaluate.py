@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from regard.cli.counting import Count
-from regard.cli.opening import opening, precision_option, open_any
+from regard.cli.opening import open_any, opening, precision_option
 from regard.cli.terminal import tell
 from regard.errors import UserError
 

@@ -117,11 +117,13 @@ def _even(found: Iterable[Row], name: str, pairs: bool) -> Iterator[Row]:
 
 def total(path: Path | None) -> int | None:
     """About as many texts as there will be: a quoted text of a .csv may have several lines."""
-    from regard.data.corpus import kind_of, n_rows
+    from regard.data.corpus import TABLES, kind_of, n_rows
 
     if path is None or path.suffix == ".gz":
         return None
-    if kind_of(path) == ".parquet":
+    if (kind := kind_of(path)) == ".parquet":
         return n_rows(path)
+    if kind in TABLES and kind not in (".csv", ".tsv", ".jsonl"):  # a row has many lines, or shares one
+        return None
     lines = lines_in(path)
-    return lines and lines - (kind_of(path) in (".csv", ".tsv"))  # the header
+    return lines and lines - (kind in (".csv", ".tsv"))  # the header

@@ -1,27 +1,29 @@
-"""Rows of text out of files, one at a time: no file is ever held in memory.
+"""Rows of text out of files, one at a time: no file is held in memory, but for one JSON document (SQuAD's).
 
 Several text files are the columns of one table, line by line; several tables follow each other.
 Without `columns` every line of a table is a row; with them its first line is the header that names them, unless
 they are numbers: `#2` is the second column of a table without a header.
+CoNLL files have the columns words and tags; SQuAD's have question, context, answer, start, id and title.
 Only "\\n" ends a line, so U+2028 and NUL stay inside; the "\\r" of Windows and a byte order mark are
 taken off. Blank lines are rows of empty fields: to drop them is a decision, and it is counted (shards).
 """
 
 import csv
-import gzip
 import hashlib
 import itertools
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
+from regard.data.conll import read_conll
+from regard.data.lines import BROKEN, MAX_LINE, bare_lines, check_file, full_lines, opened
+from regard.data.squad import read_squad
 from regard.errors import UserError
-from regard.files import parse_json, what_is_at
+from regard.files import parse_json
 
 Row = tuple[str, ...]
 Place = tuple[Path, int]
@@ -40,16 +42,11 @@ class Part:
     field: int = 0
 
     def holds(self, row: Row) -> bool:
-        digest = hashlib.blake2b(row[self.field].strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return self.low <= int.from_bytes(digest) / 2**64 < self.high
+        text = row[self.field].strip().encode("utf-8", "surrogatepass")
+        return self.low <= int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64 < self.high
 
 
 Source = Path | Sequence[Path] | Part
-
-MAX_LINE = 1 << 24
-"Longest line in bytes: more is no sentence, but a file of another kind or a compressed trap."
-
-BROKEN = "the file may be cut short or damaged; get it again"
 
 
 def read_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iterator[Row]:
@@ -81,17 +78,13 @@ def files_of(source: Source) -> list[Path]:
     if not paths:
         raise UserError("no file to read", "name at least one")
     for path in paths:
-        if not path.is_file():
-            raise UserError(f"{path} is not a file: {what_is_at(path)} is there", "check the path")
+        check_file(path)
     return paths
 
 
 def kind_of(path: Path) -> str:
     """The ending that counts: .tsv of a.tsv.gz."""
-    kind = (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
-    if kind == ".json":
-        raise UserError(f"{path} is one JSON document", "write one JSON object per line and name it .jsonl")
-    return kind
+    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
 
 
 def _even(tables: Iterable[tuple[Path, Numbered]]) -> Iterator[tuple[Place, Row]]:
@@ -112,43 +105,8 @@ def _even(tables: Iterable[tuple[Path, Numbered]]) -> Iterator[tuple[Place, Row]
     yield from itertools.repeat((place, ("",) * (n_fields or 1)), blank)
 
 
-# ---- lines
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield file
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UserError(f"{path} is not a whole gzip file: {error}", BROKEN) from error
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}", "check the file and its rights") from error
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """Each line with its "\\n"."""
-    with _opened(path) as file:
-        for number in itertools.count(1):
-            line = file.readline(MAX_LINE + 1)
-            if not line:
-                return
-            if len(line) > MAX_LINE:
-                raise UserError(f"{path}, line {number} has more than {MAX_LINE:,} bytes", "is it a file of text?")
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                what = f"byte {error.start + 1} ({line[error.start]:#04x}) is not UTF-8"
-                raise UserError(f"{path}, line {number}: {what}", "save the file as UTF-8") from error
-
-
-def _bare_lines(path: Path) -> Iterator[str]:
-    for line in _lines(path):
-        yield line.removesuffix("\n").removesuffix("\r")
-
-
 def _parallel(paths: Sequence[Path]) -> Iterator[Row]:
-    readers = [_bare_lines(path) for path in paths]
+    readers = [bare_lines(path) for path in paths]
     for number, row in enumerate(itertools.zip_longest(*readers)):
         if None in row:
             rest = [(line is not None) + sum(1 for _ in reader) for line, reader in zip(row, readers, strict=True)]
@@ -161,7 +119,7 @@ def _parallel(paths: Sequence[Path]) -> Iterator[Row]:
 
 
 def _tsv(path: Path, columns: list[str] | None) -> Numbered:
-    lines = enumerate(_bare_lines(path), 1)
+    lines = enumerate(bare_lines(path), 1)
     return _picked(path, ((number, tuple(line.split("\t")) if line else ()) for number, line in lines), columns)
 
 
@@ -174,7 +132,7 @@ def _csv_rows(path: Path) -> Numbered:
 
     def bounded() -> Iterator[str]:  # quotes may join any number of lines into one row
         nonlocal taken
-        for line in _lines(path):
+        for line in full_lines(path):
             taken += len(line)
             if taken > MAX_LINE:
                 raise csv.Error("the row does not end")
@@ -214,7 +172,7 @@ def _place(where: str, name: str, names: Sequence[str]) -> int:
 
 
 def _jsonl(path: Path, columns: list[str] | None) -> Numbered:
-    for number, line in enumerate(_bare_lines(path), 1):
+    for number, line in enumerate(bare_lines(path), 1):
         where = f"{path}, line {number}"
         found = parse_json(line, where) if line.strip() else {}
         if not isinstance(found, dict):
@@ -250,7 +208,7 @@ def arrow_for(path: Path) -> tuple[Any, Any]:
 def _parquet_file(path: Path) -> Iterator[Any]:
     arrow, parquet = arrow_for(path)
     try:
-        with _opened(path) as file, parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as table:
+        with opened(path) as file, parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False) as table:
             yield table
     except arrow.ArrowException as error:
         raise UserError(f"{path} is not a whole parquet file: {error}", BROKEN) from error
@@ -283,7 +241,26 @@ def _check_plain(path: Path, field: Any, types: Any) -> None:
         raise UserError(f"{path}, column '{field.name}' is of type {field.type}", "expected text or numbers")
 
 
-TABLES = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}
+# ---- formats whose columns have names of their own
+
+
+def _conll(path: Path, columns: list[str] | None) -> Numbered:
+    return _chosen(path, ("words", "tags"), read_conll(path), columns)
+
+
+def _squad(path: Path, columns: list[str] | None) -> Numbered:
+    names = ("question", "context", "answer", "start", "id", "title")
+    return _chosen(path, names, enumerate((each.row for each in read_squad(path)), 1), columns)
+
+
+def _chosen(path: Path, names: Sequence[str], rows: Iterable[tuple[int, Row]], columns: list[str] | None) -> Numbered:
+    places = [_place(str(path), name, names) for name in columns or names]
+    for number, row in rows:
+        yield number, tuple(row[place] for place in places)
+
+
+TABLES = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet, ".json": _squad}
+TABLES |= dict.fromkeys((".conll", ".iob", ".bio"), _conll)
 
 
 def names_of(path: Path) -> list[str]:
@@ -292,7 +269,7 @@ def names_of(path: Path) -> list[str]:
     if kind in (".csv", ".tsv"):
         return [name for row in itertools.islice(read_rows(path), 1) for name in row]
     if kind == ".jsonl":
-        first = next((line for line in _bare_lines(path) if line.strip()), "{}")
+        first = next((line for line in bare_lines(path) if line.strip()), "{}")
         found = parse_json(first, f"{path}, line 1")
         return list(found) if isinstance(found, dict) else []
     if kind == ".parquet":

@@ -18,7 +18,7 @@ Numbers = NDArray[np.float64]
 
 
 class Counts(NamedTuple):
-    """Of each label: how often both sides gave it to the same row, how often it was predicted, how often it is right."""
+    """Of each label: how many rows have it on both sides, how many were predicted to, how many should."""
 
     both: Numbers
     predicted: Numbers
@@ -33,7 +33,7 @@ def f1(predicted: Labels, gold: Labels, *, positive: Hashable, bootstrap: int = 
     """Of one label against all others."""
     names = _names(predicted, gold)
     if positive not in names and len(names) > 1:
-        raise UserError(f"no row has the label {positive!r}", f"the labels are {', '.join(map(repr, names))}")
+        raise UserError(f"no row has the label {positive!r}", f"the labels are {', '.join(sorted(map(repr, names)))}")
     place = names.get(positive)
 
     def metric(counts: Counts) -> float:

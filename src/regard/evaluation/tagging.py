@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of tagged spans, as seqeval's default counts them: a span is right as a whole or not at all."""
+"""Precision, recall and F1 of tagged spans, as seqeval's default counts them: a span is right as a whole or not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -98,7 +98,9 @@ def _classes(classify: Classifier, asked: Asked, heard: Heard) -> Judgement:
 def _label(text: str, known: Sequence[str], names: dict[str, str], number: int) -> str:
     label = names.get(text.strip(), text.strip())
     if label not in known:
-        hint = f"the model knows {', '.join(known[:20])}; if the file calls them otherwise, give --name {text.strip()}=..."
+        hint = (
+            f"the model knows {', '.join(known[:20])}; where the file calls them otherwise: --name {text.strip()}=..."
+        )
         raise UserError(f"row {number} has the label '{cut(label, QUOTED)}'", hint)
     return label
 
@@ -107,7 +109,8 @@ def _number(text: str, number: int) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise UserError(f"row {number}: '{cut(text, QUOTED)}' is not a number", "this model foresees numbers") from error
+        hint = "this model foresees numbers"
+        raise UserError(f"row {number}: '{cut(text, QUOTED)}' is not a number", hint) from error
 
 
 def _tags(tag: Tagger, asked: Asked, heard: Heard) -> Judgement:
