@@ -1,7 +1,10 @@
 """What every test may ask for: the shared data and the real weights, or a skip that says how to get them."""
 
+import gzip
 import importlib.util
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,3 +56,60 @@ def _inside(package: str, pattern: str) -> Path:
     if not found:
         pytest.skip(f"the weights of {package} are not installed: {WEIGHTS}")
     return found[0]
+
+
+# Real vocabularies, as the directories they come in
+
+
+Maker = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Maker:
+    """Writes a directory of files: bytes as they are, text as UTF-8, anything else as JSON."""
+
+    def write(**files: object) -> Path:
+        directory = tmp_path_factory.mktemp("tokenizer")
+        for name, content in files.items():
+            data = content if isinstance(content, bytes) else None
+            if data is None:
+                text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+                data = text.encode("utf-8")
+            (directory / name.replace("__", ".")).write_bytes(data)
+        return directory
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def gpt2_files(data_dir: Path) -> dict[str, bytes]:
+    folder = data_dir / "tokenizers" / "gpt2"
+    return {
+        "vocab__json": gzip.decompress((folder / "vocab.json.gz").read_bytes()),
+        "merges__txt": gzip.decompress((folder / "merges.txt.gz").read_bytes()),
+    }
+
+
+@pytest.fixture(scope="session")
+def gpt2_dir(make: Maker, gpt2_files: dict[str, bytes]) -> Path:
+    return make(**gpt2_files, config__json={"model_type": "gpt2"})
+
+
+@pytest.fixture(scope="session")
+def roberta_dir(make: Maker, gpt2_files: dict[str, bytes]) -> Path:
+    """GPT-2's pieces under RoBERTa's special tokens: what the files of a RoBERTa look like."""
+    pieces = [piece for piece in json.loads(gpt2_files["vocab__json"]) if piece != "<|endoftext|>"]
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces, "<mask>"]
+    vocabulary = {token: id for id, token in enumerate(tokens)}
+    merges = gpt2_files["merges__txt"]
+    return make(vocab__json=vocabulary, merges__txt=merges, config__json={"model_type": "roberta"})
+
+
+@pytest.fixture(scope="session")
+def bert_vocabulary(data_dir: Path) -> bytes:
+    return gzip.decompress((data_dir / "tokenizers" / "bert_uncased" / "vocab.txt.gz").read_bytes())
+
+
+@pytest.fixture(scope="session")
+def bert_dir(make: Maker, bert_vocabulary: bytes) -> Path:
+    return make(vocab__txt=bert_vocabulary, config__json={"model_type": "bert"})

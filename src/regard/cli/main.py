@@ -37,6 +37,8 @@ class Verb(NamedTuple):
 VERBS = {
     "translate": Verb("use", "regard.cli.translate", "Translate sentences, files and pipes."),
     "generate": Verb("use", "regard.cli.generate", "Continue a text or answer a question."),
+    "tag": Verb("use", "regard.cli.tag", "Find names and mark the words of a text."),
+    "answer": Verb("use", "regard.cli.answer", "Answer questions with a piece of a text."),
     "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors."),
     "tokenize": Verb("use", "regard.cli.tokenizing", "Split texts into tokens and show how, or learn to."),
     "get": Verb("train", "regard.cli.get", "Fetch public data or a public model by its name."),

@@ -10,7 +10,7 @@ import click
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.errors import QUOTED, USAGE, UserError, cut
-from regard.pretrained.bundled import USUAL, by_name
+from regard.pretrained.bundled import by_name, usual
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ def opening(model: str | None, task: str = "Translator") -> Iterator[None]:
 
     Without a model it is what is bundled or installed for the task.
     """
-    check_name(USUAL[task] if model is None else model)
+    check_name(usual(task) if model is None else model)
     with waiting(f"opening {model or 'the model'}"):
         yield
 
@@ -80,7 +80,7 @@ def open_task(model: str | None, task: type[T], precision: str = "auto") -> T:
     from regard.tasks.load import load_task
     from regard.weights.precision import chosen
 
-    path = find_model(USUAL[task.__name__] if model is None else model)
+    path = find_model(usual(task.__name__) if model is None else model)
     found = chosen(precision, path)
     if precision == "auto" and found != "fp32":
         tell(f"weights in {found}, which is faster here (--precision fp32 keeps the file's numbers)")

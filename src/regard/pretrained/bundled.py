@@ -6,7 +6,7 @@ The weights are written by tools/bundle.py; a source checkout may be without the
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.errors import UserError
+from regard.errors import USAGE, UserError
 from regard.pretrained.installed import INSTALLED, path_of
 
 FOLDER = Path(__file__).parent
@@ -20,7 +20,18 @@ class Bundled(NamedTuple):
 TRANSLATOR = "pt-en"
 USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm"}
 "What serves a task where no model is given."
+OTHERWISE = {
+    "Tagger": "train one with `regard train --task tag --data train.conll --init minilm`",
+    "Answerer": "train one with `regard train --task answer --data train.json --init minilm`",
+}
+"For tasks that nothing serves: how to come by a model."
 BUNDLED = {TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0")}
+
+
+def usual(task: str) -> str:
+    if task not in USUAL:
+        raise UserError("no model for this comes with regard: say which with --model", OTHERWISE[task], exit_code=USAGE)
+    return USUAL[task]
 
 
 def folder_of(name: str) -> Path:

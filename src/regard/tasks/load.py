@@ -8,11 +8,13 @@ from regard.models.bert import Bert
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentTranslator
 from regard.models.transformer import Transformer
-from regard.pretrained.bundled import USUAL, by_name
+from regard.pretrained.bundled import by_name, usual
+from regard.tasks.answerer import Answerer
 from regard.tasks.embedder import Embedder
 from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
 from regard.tasks.sentence_settings import read_sentence_settings
+from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
 from regard.text.gguf_vocabulary import from_metadata
 from regard.text.load import load_pair
@@ -24,9 +26,10 @@ from regard.weights.store import load_model, locate, read_layout
 def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None) -> Any:
     """The task that a model is made for.
 
-    A `Translator` for encoder-decoders, a `Generator` for language models, an `Embedder` for bare encoders.
-    `source` is a directory, a bundled name, a GGUF file or `hf:owner/name`. The task has `.model`, `.tokenizer` and
-    `.summary()`. Its model is for reading and writing only: to train or save one, take `load_model`.
+    A `Translator` for encoder-decoders, a `Generator` for language models, a `Tagger` or an `Answerer` where the head
+    is made for that, an `Embedder` for other encoders. `source` is a directory, a bundled name, a GGUF file or
+    `hf:owner/name`. The task has `.model`, `.tokenizer` and `.summary()`. Its model is for reading and writing only: to
+    train or save one, take `load_model`.
     """
     path = locate(by_name(source), revision)
     dtype = DTYPES[chosen(precision, path, device)]
@@ -43,6 +46,10 @@ def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cp
     tokenizer.check_fits(model.config.vocab_size)
     if isinstance(model, Gpt) and model.unembed is not None:
         return Generator(model, tokenizer, writing)
+    if isinstance(model, Bert) and "tag" in model.heads:
+        return Tagger(model, tokenizer)
+    if isinstance(model, Bert) and "span" in model.heads:
+        return Answerer(model, tokenizer)
     if isinstance(model, Bert):
         return Embedder(model, tokenizer, read_sentence_settings(path))
     raise UserError(
@@ -52,12 +59,12 @@ def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cp
 
 
 T = TypeVar("T")
-VERBS = {"Translator": "translate", "Generator": "generate", "Embedder": "embed"}
+VERBS = {"Translator": "translate", "Generator": "generate", "Tagger": "tag", "Answerer": "answer", "Embedder": "embed"}
 
 
 def load_task(source: str | Path | None, task: type[T], precision: Precision = "fp32") -> T:
     """`source` as this task; without one, the model that comes with regard or with a package for it."""
-    loaded = load(source or by_name(USUAL[task.__name__]), precision=precision)
+    loaded = load(source or usual(task.__name__), precision=precision)
     if not isinstance(loaded, task):
         verb = VERBS[type(loaded).__name__]
         raise UserError(

@@ -29,7 +29,7 @@ MAX_AROUND = 1000
 
 @dataclass(frozen=True)
 class Encoding:
-    """One text (or pair) as a model reads it; the four lists have one entry per token."""
+    """One text (or pair) as a model reads it; the lists have one entry per token."""
 
     ids: list[int]
     tokens: list[str]
@@ -37,6 +37,8 @@ class Encoding:
     "Where in the text each token stands, in characters; (0, 0) for tokens that were added."
     segments: list[int]
     "0 for the first text, 1 for its pair, as the vocabulary's own template counts them."
+    parts: list[int | None]
+    "0 for tokens of the first text, 1 for those of its pair, None for tokens that were added."
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -144,7 +146,7 @@ class Tokenizer:
     def _encoding(self, found: tokenizers.Encoding) -> Encoding:
         # The library's own tokens show the text of what is unknown; ours are always the vocabulary's.
         ids = self._ids(found)
-        return Encoding(ids, [self.token_of(id) for id in ids], found.offsets, found.type_ids)
+        return Encoding(ids, [self.token_of(id) for id in ids], found.offsets, found.type_ids, found.sequence_ids)
 
     def _ids(self, found: tokenizers.Encoding) -> list[int]:
         if self._id_map is None:
