@@ -106,7 +106,7 @@ class Answerer:
             windows = [self._windows(*pair, number) for number, pair in enumerate(chunk, start=done + 1)]
             scores = scores_of(self.model, "span", windows, done=done, heard=heard)
             for number, ((_, context), each, found) in enumerate(zip(chunk, windows, scores, strict=True), done + 1):
-                yield _answer(context, each, found, choice, number)
+                yield best_answer(context, each, found, choice, number)
             done += len(chunk)
 
     def _windows(self, question: str, context: str, number: int) -> list[Window]:
@@ -121,7 +121,8 @@ class Answerer:
         return summarise(self.model)
 
 
-def _answer(context: str, windows: Sequence[Window], scores: Sequence[Scores], choice: Choice, number: int) -> Answer:
+def best_answer(context: str, windows: Sequence[Window], scores: Sequence[Scores], choice: Choice, number: int) -> Answer:
+    """`scores` (T, 2) of each window are those of a start and of an end at each of its ids."""
     edges = edges_of(context, windows)
     table = span_table(windows, scores, edges, choice.max_tokens)
     cells = best_cells(table, choice.top)
