@@ -1,5 +1,6 @@
 """Windows are those of transformers, lose nothing, and find every word and every answer once they hold it."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from faults.refusal import refused
 from regard.data.windows import IGNORED, Window, labels_of, offsets_of, places_of, span_of, windows_of
 from regard.data.words import first_tokens, words_of
 
-TEXT = """The Norman dynasty had a major political, cultural and military impact on medieval Europe, naïvely put – and even
-the Near East. "Robert Guiscard", 10th-century (c. 1015–1085)!  Ωmega, 漢字 and 😀 emoji. """ * 3
+TEXT = (
+    """The Norman dynasty had a major political, cultural and military impact on medieval Europe, naïvely put – and even
+the Near East. "Robert Guiscard", 10th-century (c. 1015–1085)!  Ωmega, 漢字 and 😀 emoji. """
+    * 3
+)
 QUESTION = "Who had an impact on mediæval Europe?"
 SIZES = [(40, 0), (40, 7), (41, 12), (64, 20), (512, 128)]
 
@@ -60,7 +64,7 @@ def test_every_token_is_in_a_window_and_neighbours_share_the_stride(n_words: int
     shared = min(stride, (max_len - 1) // 2)
     assert offsets_of(windows) == make_tokenizer().encode(text, special=False).offsets
     assert all(len(window.ids) <= max_len for window in windows)
-    for one, other in zip(windows, windows[1:], strict=False):
+    for one, other in pairwise(windows):
         assert len(one.ids) == max_len
         assert one.offsets[len(one.offsets) - shared :] == other.offsets[:shared]
         assert text[one.covers[1] :].startswith(text[slice(*other.offsets[shared])])

@@ -17,7 +17,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.weights.store import save_model
 
 SPECIAL = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"}
-WORDS = "the to of in who where san francisco obama president flew".split()
+WORDS = ["the", "to", "of", "in", "who", "where", "san", "francisco", "obama", "president", "flew"]
 LABELS = ("O", "B-person", "I-person", "B-place", "I-place")
 MAX_LEN = 64
 

@@ -134,9 +134,7 @@ def test_no_answer_is_as_likely_as_the_window_that_believes_in_it_least_says() -
 
 @pytest.mark.parity
 @pytest.mark.parametrize("family", theirs.FAMILIES)
-def test_scores_of_starts_and_ends_equal_theirs(
-    family: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_scores_of_starts_and_ends_equal_theirs(family: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     vocabulary = request.getfixturevalue(theirs.FAMILIES[family][2])
     model, tokenizer = theirs.make(family, "QuestionAnswering", vocabulary, tmp_path)
     ours = regard.load(tmp_path)
@@ -182,7 +180,9 @@ def spans(found: Answer) -> list[tuple[int, int]]:
 
 def test_a_text_that_fits_is_read_whole_whatever_the_stride(answer: Answerer) -> None:
     text = text_of(12)
-    assert answerer(stride=0)("who", text, top=3) == answerer(stride=30)("who", text, top=3) == answer("who", text, top=3)
+    assert (
+        answerer(stride=0)("who", text, top=3) == answerer(stride=30)("who", text, top=3) == answer("who", text, top=3)
+    )
 
 
 def test_an_answer_is_at_most_as_long_as_asked(answer: Answerer) -> None:

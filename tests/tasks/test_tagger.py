@@ -47,11 +47,7 @@ def test_each_word_is_tagged_by_their_scores_at_its_first_token(pair: tuple[Tagg
     """In the window of theirs that shows most on the poorer side of that token."""
     ours, model, tokenizer = pair
     found = tokenizer(
-        text,
-        max_length=theirs.MAX_LEN,
-        stride=ours.stride // 8,
-        truncation=True,
-        return_overflowing_tokens=True,
+        text, max_length=theirs.MAX_LEN, stride=ours.stride // 8, truncation=True, return_overflowing_tokens=True
     )
     assert len(found["input_ids"]) == 1 or text != TEXT
     windows = []

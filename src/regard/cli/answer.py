@@ -24,10 +24,10 @@ COLUMNS = ("question", "context")
 
 EXAMPLES = """\b
 Examples:
-  regard answer --model my-model "Who flew?" --text "Obama flew to San Francisco."
+  regard answer --model my-model "Who flew?" --text "Obama flew home."
   regard answer --model my-model "Who?" "Where to?" --context article.txt
-  regard answer --model my-model --context article.txt --no-answer < questions.txt
-  regard answer --model my-model --file questions.csv --top 3 --json
+  regard answer --model my-model --context article.txt < questions.txt
+  regard answer --model my-model --file questions.csv --no-answer --json
 """
 
 

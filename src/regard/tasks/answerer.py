@@ -121,7 +121,9 @@ class Answerer:
         return summarise(self.model)
 
 
-def best_answer(context: str, windows: Sequence[Window], scores: Sequence[Scores], choice: Choice, number: int) -> Answer:
+def best_answer(
+    context: str, windows: Sequence[Window], scores: Sequence[Scores], choice: Choice, number: int
+) -> Answer:
     """`scores` (T, 2) of each window are those of a start and of an end at each of its ids."""
     edges = edges_of(context, windows)
     table = span_table(windows, scores, edges, choice.max_tokens)
