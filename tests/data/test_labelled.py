@@ -59,7 +59,10 @@ def test_wrong_labels_and_holes_are_named_by_their_line(write: Writer, bert: Tok
 def test_every_word_is_tagged_once_however_a_sentence_is_cut(
     max_len: int, write: Writer, bert: Tokenizer, tmp_path: Path
 ) -> None:
-    words, tags = "the red dog saw a blue cat in Berlin .".split(), "O B-C O O O B-C O O B-L O".split()
+    words, tags = (
+        ["the", "red", "dog", "saw", "a", "blue", "cat", "in", "Berlin", "."],
+        ["O", "B-C", "O", "O", "O", "B-C", "O", "O", "B-L", "O"],
+    )
     rows = f"{' '.join(words)}\t{' '.join(tags)}\n"
     tagged = Tagged(bert, ("O", "B-C", "B-L"), max_len)
     shards = prepare(write("a.tsv", rows), tagged, tmp_path / "out")

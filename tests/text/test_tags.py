@@ -1,14 +1,14 @@
 """Spans are seqeval's, whatever the order of the tags; BILOU and BMES are IOBES under other letters."""
 
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
-from faults.refusal import refused
-from regard.text.tags import Span, is_tag, spans_of
+from regard.text.tags import Span, is_tag, spans_of, steps
 
 TAGS = st.lists(
     st.sampled_from(["O", *(f"{letter}-{kind}" for letter in "BIES" for kind in ("x", "y-z"))]), max_size=12
@@ -44,8 +44,27 @@ def test_every_scheme_says_the_spans_it_was_written_for(sizes: list[tuple[int, s
     assert spans_of(iob1) == spans_of(iob2) == spans_of(iobes) == spans
 
 
-def test_what_is_no_tag_is_refused_with_its_place() -> None:
+def test_what_is_no_tag_is_told_from_one() -> None:
     for tag in ("", "o", "B", "B-", "X-per", "NOUN", "B_per", "B-a b", "B-a\u00a0b", "I-per\n"):
         assert not is_tag(tag)
-        with refused("word 2", f"'{tag}'", "B-TYPE"):
-            spans_of(["O", tag])
+    assert is_tag("O")
+    assert is_tag("B-per-son")
+
+
+def test_tags_without_a_scheme_go_on_as_long_as_they_are_the_same() -> None:
+    assert spans_of(["PER", "PER", "O", "LOC", "U-Boot"]) == [Span("PER", 0, 1), Span("LOC", 3, 3), Span("Boot", 4, 4)]
+
+
+@given(st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"]), min_size=1, max_size=8))
+def test_in_allowed_steps_every_entity_begins_with_b(row: list[str]) -> None:
+    known = ["O", "B-a", "I-a", "B-b", "I-b"]
+    table = steps(known)
+    first, *rest = (known.index(tag) for tag in row)
+    allowed = table[-1][first] and all(table[one][other] for one, other in pairwise([first, *rest]))
+    assert allowed == all(row[span.first].startswith("B") for span in spans_of(row))
+
+
+def test_labels_that_nothing_begins_need_no_beginning() -> None:
+    assert all(map(all, steps(["O", "I-a", "PER"])))
+    assert steps(["O", "I-a", "B-b"])[-1] == [True, True, True]
+    assert steps(["O", "I-a", "B-a"])[-1] == [True, False, True]

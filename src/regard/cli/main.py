@@ -39,6 +39,8 @@ VERBS = {
     "generate": Verb("use", "regard.cli.generate", "Continue a text or answer a question."),
     "fill": Verb("use", "regard.cli.fill", "Find words for the gaps of a text."),
     "classify": Verb("use", "regard.cli.classify", "Label texts or pairs of texts."),
+    "tag": Verb("use", "regard.cli.tag", "Find names and mark the words of a text."),
+    "answer": Verb("use", "regard.cli.answer", "Answer questions with a piece of a text."),
     "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors, and search them."),
     "tokenize": Verb("use", "regard.cli.tokenizing", "Split texts into tokens and show how, or learn to."),
     "get": Verb("train", "regard.cli.get", "Fetch public data or a public model by its name."),

@@ -56,12 +56,15 @@ def windows_of(
 
 def _check_room(room: int, max_len: int, has_question: bool) -> None:
     least = -(-max_len // 4) if has_question else 1
-    if room < least:
-        what = "the question and what stands around it" if has_question else "what stands around each text"
-        raise UserError(
-            f"the model reads {max_len} tokens at once, and {what} are {max_len - room}",
-            f"shorten the question: at least {least} tokens are kept for the text" if has_question else "see max_len",
-        )
+    if room >= least:
+        return
+    what, hint = "what stands around each text", "give a model that reads more"
+    if has_question:
+        what, hint = "the question and what stands around it", "shorten the question"
+    raise UserError(
+        f"the model reads {max_len} tokens at once, and {what} are {max_len - room}",
+        f"{hint}: at least {least} must be left for the text",
+    )
 
 
 def _window(found: Encoding, whole: slice, first: int, room: int, n_chars: int) -> Window:

@@ -62,7 +62,7 @@ def _found(predicted: Tags, gold: Tags) -> tuple[NDArray[np.int64], NDArray[np.i
         require(len(ours) == len(theirs), f"sentence {place + 1} has {counts}", "expected one for each word")
         given, right = set(spans_of(ours)), set(spans_of(theirs))
         for side, some in ((BOTH, given & right), (PREDICTED, given), (GOLD, right)):
-            spans += [(place, span.type, side) for span in some]
+            spans += [(place, span.label, side) for span in some]
     types = sorted({kind for _, kind, _ in spans})
     order = {kind: place for place, kind in enumerate(types)}
     table = np.array([(place, order[kind], side) for place, kind, side in spans], dtype=np.int64).reshape(-1, 3)

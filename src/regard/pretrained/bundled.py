@@ -24,6 +24,8 @@ OTHERWISE = {
     "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm`, "
     "or classify without one: --zero-shot --labels positive,negative",
     "Filler": "get one with `regard get bert-base-uncased`, then give --model hf:google-bert/bert-base-uncased",
+    "Tagger": "train one with `regard train --task tag --data train.conll --init minilm`",
+    "Answerer": "train one with `regard train --task answer --data train.json --init minilm`",
 }
 "For tasks that nothing serves: how to come by a model."
 BUNDLED = {TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0")}

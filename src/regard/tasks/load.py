@@ -11,12 +11,14 @@ from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentClassifier, RecurrentTranslator
 from regard.models.transformer import Transformer
 from regard.pretrained.bundled import by_name, usual
+from regard.tasks.answerer import Answerer
 from regard.tasks.classifier import Classifier
 from regard.tasks.embedder import Embedder
 from regard.tasks.filler import Filler
 from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
 from regard.tasks.sentence_settings import read_sentence_settings
+from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
 from regard.text.tokenizer import Tokenizer
 from regard.weights.precision import DTYPES, Precision, chosen
@@ -27,8 +29,8 @@ from regard.weights.vocabulary import tokenizers_of
 def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None) -> Any:
     """The task that a model is made for.
 
-    A `Translator` for encoder-decoders, a `Generator` for language models, a `Classifier` or a `Filler` where the head
-    is made for that, an `Embedder` for other encoders. `source` is a directory, a bundled name, a GGUF file or
+    A `Translator` for encoder-decoders, a `Generator` for language models, a `Classifier`, `Filler`, `Tagger` or
+    `Answerer` where the head is made for that, an `Embedder` for other encoders. `source` is a directory, a bundled name, a GGUF file or
     `hf:owner/name`. The task has `.model`, `.tokenizer` and `.summary()`. Its model is for reading and writing only: to
     train or save one, take `load_model`.
     """
@@ -42,6 +44,8 @@ VERBS = {
     "Generator": "generate",
     "Classifier": "classify",
     "Filler": "fill",
+    "Tagger": "tag",
+    "Answerer": "answer",
     "Embedder": "embed",
 }
 
@@ -96,4 +100,8 @@ def _encoder_tasks(model: Bert, tokenizer: Tokenizer, path: Path) -> Makers:
         heads[Classifier] = lambda: Classifier(model, tokenizer, read_input_settings(path))
     if "masked_lm" in model.heads:
         heads[Filler] = lambda: Filler(model, tokenizer)
+    if "tag" in model.heads:
+        heads[Tagger] = lambda: Tagger(model, tokenizer)
+    if "span" in model.heads:
+        heads[Answerer] = lambda: Answerer(model, tokenizer)
     return embed | heads if (path / "modules.json").exists() else heads | embed
