@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from data.words import PAD, Writer, ids_of, pairs, prepared, tsv
+from data.words import END, PAD, Writer, ids_of, pairs, prepared, tsv
 from regard.data.pairs import collate
 from regard.data.shards import Shards
 from regard.text.tokenizer import Tokenizer

@@ -30,9 +30,9 @@ def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cp
     """The task that a model is made for.
 
     A `Translator` for encoder-decoders, a `Generator` for language models, a `Classifier`, `Filler`, `Tagger` or
-    `Answerer` where the head is made for that, an `Embedder` for other encoders. `source` is a directory, a bundled name, a GGUF file or
-    `hf:owner/name`. The task has `.model`, `.tokenizer` and `.summary()`. Its model is for reading and writing only: to
-    train or save one, take `load_model`.
+    `Answerer` where the head is made for that, an `Embedder` for other encoders. `source` is a directory, a bundled
+    name, a GGUF file or `hf:owner/name`. The task has `.model`, `.tokenizer` and `.summary()`. Its model is for reading
+    and writing only: to train or save one, take `load_model`.
     """
     return next(iter(tasks_of(source, precision, device, revision).values()))()
 
