@@ -125,9 +125,9 @@ def prepare(
     if (found := _reusable(folder, fingerprint)) is not None:
         return found
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
-    writer = _Writer(
-        examples, ("a share of " if isinstance(source, Part) else "") + ", ".join(map(str, files_of(source)))
-    )
+    writer = _Writer(examples, ", ".join(map(str, files_of(source))))
+    if isinstance(source, Part):
+        writer.name, writer.hint = f"a share of {writer.name}", "change data.hold_out, or name a file with data.valid"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
@@ -203,7 +203,7 @@ class _Writer:
     """Rows of text into the two files, counted; `name` stands for the source in errors."""
 
     def __init__(self, examples: Examples, name: str) -> None:
-        self.examples, self.name = examples, name
+        self.examples, self.name, self.hint = examples, name, "is it the right file?"
         self.dtype: Literal["uint16", "uint32"] = "uint32" if max(examples.limits) > 1 << 16 else "uint16"
         self.n_rows = self.n_kept = self.n_empty = self.n_too_long = 0
         self.shortest = sys.maxsize
@@ -221,7 +221,7 @@ class _Writer:
                 file.flush()
                 os.fsync(file.fileno())
         lost = f"{self.n_rows:,} rows, {self.n_empty:,} empty, {self.n_too_long:,} too long"
-        hint = "is it the right file, and is data.hold_out, where it is used, neither too small nor too large?"
+        hint = self.hint
         if self.n_too_long:
             limit = self.examples.rules["max_len"]
             hint = f"data.max_len is {limit:,}, and the shortest row has {self.shortest:,} tokens: raise data.max_len"
