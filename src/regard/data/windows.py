@@ -5,6 +5,7 @@ A text stands alone, or behind a question that every window repeats. The windows
 window that shows most around it; an answer in every window that holds it whole.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -91,14 +92,20 @@ def offsets_of(windows: Sequence[Window]) -> list[tuple[int, int]]:
 
 def places_of(windows: Sequence[Window], tokens: Sequence[int | None]) -> list[Place | None]:
     """Where the text's tokens of these numbers are read: in the window that has most tokens on their poorer side."""
-    most: dict[int, tuple[int, Place]] = {}
-    for number, window in enumerate(windows):
-        last = len(window.offsets) - 1
-        for i in range(last + 1):
-            around, place = min(i, last - i), (number, window.start + i)
-            if around > most.get(window.first + i, (-1, place))[0]:
-                most[window.first + i] = around, place
-    return [None if token is None else most[token][1] for token in tokens]
+    firsts = [window.first for window in windows]
+    return [None if token is None else _place(windows, firsts, token) for token in tokens]
+
+
+def _place(windows: Sequence[Window], firsts: list[int], token: int) -> Place:
+    def poorer(number: int) -> int:
+        i = token - firsts[number]
+        return min(i, len(windows[number].offsets) - 1 - i)
+
+    last = bisect_right(firsts, token) - 1
+    number = max(
+        range(max(0, last - 1), last + 1), key=poorer
+    )  # no token is in more than two; negative where it is not
+    return number, windows[number].start + token - firsts[number]
 
 
 def labels_of(windows: Sequence[Window], first_tokens: Sequence[int | None], labels: Sequence[int]) -> list[list[int]]:
