@@ -12,7 +12,7 @@ from regard.models.bert import Bert
 from regard.tasks.answerer import Answerer
 from regard.tasks.batching import padded
 from regard.tasks.tagger import Tagger
-from tasks.readers import LABELS, model, tokenizer
+from tasks.span_readers import LABELS, model, tokenizer
 
 SIZES = {"max_len": 28, "stride": 10}
 CPU = torch.device("cpu")
