@@ -97,7 +97,7 @@ def test_a_recurrent_classifier_says_what_its_model_says(recurrent: Classifier) 
         ({"num_labels": 3, "problem_type": "multi_label_classification"}, torch.sigmoid),
         ({"num_labels": 3, "problem_type": "single_label_classification"}, lambda logits: logits.softmax(-1)),
     ],
-    ids=str,
+    ids=["one", "value", "values", "several", "best"],
 )
 def test_what_a_score_means_is_as_config_json_says(
     bert_dir: Path, tmp_path: Path, options: dict[str, Any], function: Any
