@@ -41,14 +41,14 @@ def test_json_holds_sacrebleus_scores_of_the_beams_translations(
     found = json.loads(shown.out)
     texts = [each.text for each in translator().many(SOURCES, beam=2)]
     assert out.read_text(encoding="utf-8").split("\n")[:-1] == texts
-    assert (found["sentences"], found["beam"]) == (4, 2)
+    assert (found["task"], found["rows"], found["beam"]) == ("Translator", 4, 2)
     for score, metric in zip(found["scores"], (bleu, chrf), strict=True):
         ours = metric(texts, REFERENCES, bootstrap=20)
         assert score == {"name": ours.name, "value": ours.value, "signature": ours.signature} | {
             "low": ours.low,
             "high": ours.high,
         }
-    assert "4 sentences translated" in shown.err
+    assert "4 rows" in shown.err
 
 
 def test_without_json_a_score_is_a_line_and_its_signature_one(model: str, files: list[str], capsys: Captured) -> None:
@@ -59,7 +59,7 @@ def test_without_json_a_score_is_a_line_and_its_signature_one(model: str, files:
     assert "tok:13a" in signature
     assert second.startswith("chrF ")
     assert max(map(len, shown.out.splitlines())) <= 80
-    assert "2 sentences translated" in shown.err
+    assert "2 rows" in shown.err
 
 
 @pytest.mark.parametrize("name", ["test.tsv", "test.csv", "test.jsonl"])
@@ -80,21 +80,25 @@ def test_the_columns_of_a_table_are_chosen_by_name(model: str, tmp_path: Path, c
 @pytest.mark.parametrize(
     ("lines", "options", "message"),
     [
-        (["a\tb\tc"], [], "--data has 1 rows of 3 columns"),
-        (["a"], [], "--data has 1 rows of 1 columns"),
         ([], [], "--data has no rows"),
         (["a\tb"], ["--column", "x", "--column", "b"], "no column 'x'"),
         (["a\tb"], ["--out", "{folder}"], "cannot be written"),
         (["a\tb"], ["--out", "{folder}/nowhere/out.txt"], "cannot be written"),
     ],
 )
-def test_data_that_is_not_pairs_is_refused_before_the_model_is_read(
+def test_data_that_cannot_be_read_is_refused_before_the_model_is_opened(
     tmp_path: Path, capsys: Captured, lines: list[str], options: list[str], message: str
 ) -> None:
     data = write(tmp_path / "test.tsv", lines)
     named = [option.format(folder=tmp_path) for option in options]
     assert run(["evaluate", "--model", "there is none", "--data", data, *named]) == 3
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("line", "n"), [("a\tb\tc", 3), ("a", 1)])
+def test_data_that_is_not_pairs_is_refused(model: str, tmp_path: Path, capsys: Captured, line: str, n: int) -> None:
+    assert run(["evaluate", "--model", model, "--data", write(tmp_path / "test.tsv", [line])]) == 3
+    assert f"--data has 1 rows of {n} columns" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("bootstrap", ["0", "30"])
@@ -110,7 +114,7 @@ def test_empty_sources_and_references_are_scored_and_told_of(
     shown = capsys.readouterr()
     assert all(0 <= score["value"] <= 100 for score in json.loads(shown.out)["scores"])
     empty = sum(not (a and b) for a, b in pairs)
-    assert f"note: {empty} of 2 pairs lack a text on one side" in shown.err
+    assert f"{empty} of 2 pairs lack a text on one side" in shown.err
 
 
 def test_no_interval_is_drawn_a_hundred_million_times(model: str, capsys: Captured) -> None:

@@ -52,9 +52,11 @@ def command(
     """
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UserError(f"{out} cannot be written", "give a file name in a directory that exists")
-    from regard.data.corpus import files_of
+    from regard.data.corpus import read_rows
 
-    files = files_of(list(data))
+    files = list(data)
+    if not any(True for _ in read_rows(files, columns=columns or None)):  # a wrong file or name is told before all else
+        raise UserError("--data has no rows", "give a file with rows to score on")
     with opening(model):
         from regard.lab.judging import Asked, judge
 

@@ -18,7 +18,7 @@ from regard.data.masked import SHARE, Masking
 from regard.data.shards import Shards, prepare
 from regard.data.squad import read_squad
 from regard.data.tagged import words_and_tags
-from regard.errors import QUOTED, UserError, cut
+from regard.errors import QUOTED, UserError, cut, notify
 from regard.evaluation.answers import answer_f1, exact_match
 from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, spearman
 from regard.evaluation.language import bits_per_character, perplexity
@@ -74,6 +74,8 @@ def judge(task: Any, asked: Asked, heard: Heard) -> Judgement:
 
 def _translations(translate: Translator, asked: Asked, heard: Heard) -> Judgement:
     rows = asked.rows(2)
+    if empty := sum(not (row[0].strip() and row[1].strip()) for row in rows):
+        notify(f"{empty:,} of {len(rows):,} pairs lack a text on one side; they count as they are")
     texts = [each.text for each in translate.many([row[0] for row in rows], beam=asked.beam, heard=heard)]
     references = [row[1] for row in rows]
     return Judgement([metric(texts, references, bootstrap=asked.bootstrap) for metric in (bleu, chrf)], texts)
