@@ -25,8 +25,8 @@ from regard.decoding.search import greedy
 from regard.decoding.worker import Worker
 from regard.pretrained.installed import path_of
 from regard.tasks.generator import Generator
-from regard.weights.vocabulary import tokenizers_of
 from regard.weights.store import load_model
+from regard.weights.vocabulary import tokenizers_of
 
 QUESTIONS = [
     "Why is the sky blue?",

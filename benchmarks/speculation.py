@@ -18,8 +18,8 @@ from regard.decoding.search import greedy
 from regard.decoding.speculate import speculate
 from regard.pretrained.installed import path_of
 from regard.tasks.generator import Generator
-from regard.weights.vocabulary import tokenizers_of
 from regard.weights.store import load_model
+from regard.weights.vocabulary import tokenizers_of
 
 STORY = (
     "The lighthouse at Pen Cairn had been dark for eleven years when Maud Tregear came home. Her father had kept it "

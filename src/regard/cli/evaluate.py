@@ -65,12 +65,12 @@ def command(
     count = Count("rows")
     found = judge(task, asked, count.heard)
     count.close()
-    tell(f"{count.done:,} rows")
+    tell(f"{found.n_rows:,} rows")
     if out:
         out.write_text("".join(f"{line}\n" for line in found.said), encoding="utf-8")
     if as_json:
         scores = [vars(score) for score in found.scores]
-        click.echo(json.dumps({"task": type(task).__name__, "rows": count.done, "beam": beam, "scores": scores}))
+        click.echo(json.dumps({"task": type(task).__name__, "rows": found.n_rows, "beam": beam, "scores": scores}))
         return
     for score in found.scores:
         click.echo(f"{score}\n  {score.signature}")

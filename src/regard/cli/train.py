@@ -26,7 +26,8 @@ Examples:
                --set 'data.train=["a.de", "a.en"]'
   torchrun --standalone --nproc-per-node 2 -m regard train my.toml \\
            --out runs/mine --set train.parallel=ddp
-  regard train --task classify --data reviews.csv --init minilm --out runs/reviews
+  regard train --task classify --data reviews.csv --init minilm \\
+               --out runs/reviews
 """
 TASKS = ["translate", "classify", "tag", "answer", "fill", "generate"]
 RECIPES = Path(__file__).parent.parent / "recipes"
@@ -105,7 +106,7 @@ def asked(
     from regard.cli.quick import quick_run
 
     if task is None or not data:
-        hint = "give one (`regard list recipes`), or --task and --data, as in\n  " + EXAMPLES.splitlines()[-2].strip()
+        hint = "give one (`regard list recipes`), or --task and --data: the end of `regard train --help` shows how"
         raise UserError("there is no recipe", hint, exit_code=USAGE)
     return quick_run(task, data, init, columns, **sets)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from regard.config import require
 from regard.evaluation.score import Rows, Score, check_paired, scored
-from regard.text.tags import spans_of
+from regard.text.tags import EXPECTED, Span, is_tag, spans_of
 
 Tags = Sequence[Sequence[str]]
 BOTH, PREDICTED, GOLD = range(3)
@@ -54,13 +54,19 @@ def span_report(predicted: Tags, gold: Tags, *, bootstrap: int = 0) -> SpanRepor
     return SpanReport(found[0], dict(zip(types, found[1:], strict=True)))
 
 
+def _spans(tags: Sequence[str]) -> list[Span]:
+    for place, tag in enumerate(tags, 1):
+        require(is_tag(tag), f"word {place} has the tag '{tag}'", EXPECTED)
+    return spans_of(tags)
+
+
 def _found(predicted: Tags, gold: Tags) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[str]]:
     """Every span of either side, and again where both have it: its sentence, the place of its type, its side."""
     spans = []
     for place, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
         counts = f"{len(ours)} predicted tags for {len(theirs)} gold ones"
         require(len(ours) == len(theirs), f"sentence {place + 1} has {counts}", "expected one for each word")
-        given, right = set(spans_of(ours)), set(spans_of(theirs))
+        given, right = set(_spans(ours)), set(_spans(theirs))
         for side, some in ((BOTH, given & right), (PREDICTED, given), (GOLD, right)):
             spans += [(place, span.label, side) for span in some]
     types = sorted({kind for _, kind, _ in spans})

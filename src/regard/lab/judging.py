@@ -62,7 +62,8 @@ class Asked:
 class Judgement:
     scores: list[Score]
     said: list[str]
-    "What the model said, a line a row."
+    "What the model said, a line a row; nothing where it was only listened to."
+    n_rows: int
 
 
 def judge(task: Any, asked: Asked, heard: Heard) -> Judgement:
@@ -78,7 +79,9 @@ def _translations(translate: Translator, asked: Asked, heard: Heard) -> Judgemen
         notify(f"{empty:,} of {len(rows):,} pairs lack a text on one side; they count as they are")
     texts = [each.text for each in translate.many([row[0] for row in rows], beam=asked.beam, heard=heard)]
     references = [row[1] for row in rows]
-    return Judgement([metric(texts, references, bootstrap=asked.bootstrap) for metric in (bleu, chrf)], texts)
+    return Judgement(
+        [metric(texts, references, bootstrap=asked.bootstrap) for metric in (bleu, chrf)], texts, len(rows)
+    )
 
 
 def _classes(classify: Classifier, asked: Asked, heard: Heard) -> Judgement:
@@ -88,13 +91,13 @@ def _classes(classify: Classifier, asked: Asked, heard: Heard) -> Judgement:
     if classify.problem == "regression":
         given, right = [each.score for each in found], [_number(row[-1], i) for i, row in enumerate(rows, 1)]
         scores = [metric(given, right, bootstrap=asked.bootstrap) for metric in (pearson, spearman)]
-        return Judgement(scores, [f"{value:.6g}" for value in given])
+        return Judgement(scores, [f"{value:.6g}" for value in given], len(rows))
     known = classify.model.config.labels
     gold = [_label(row[-1], known, asked.names or {}, i) for i, row in enumerate(rows, 1)]
     labels = [each.label for each in found]
     more = {"bootstrap": asked.bootstrap}
     overlap = f1(labels, gold, positive=known[-1], **more) if len(known) == 2 else macro_f1(labels, gold, **more)
-    return Judgement([accuracy(labels, gold, **more), overlap, matthews(labels, gold, **more)], labels)
+    return Judgement([accuracy(labels, gold, **more), overlap, matthews(labels, gold, **more)], labels, len(rows))
 
 
 def _label(text: str, known: Sequence[str], names: dict[str, str], number: int) -> str:
@@ -120,14 +123,15 @@ def _tags(tag: Tagger, asked: Asked, heard: Heard) -> Judgement:
     found = [[word.tag for word in each.words] for each in tag.tag_words([words for words, _ in pairs], heard=heard)]
     report = span_report(found, [tags for _, tags in pairs], bootstrap=asked.bootstrap)
     scores = [report.all.f1, report.all.precision, report.all.recall, *(each.f1 for each in report.types.values())]
-    return Judgement(scores, [" ".join(tags) for tags in found])
+    return Judgement(scores, [" ".join(tags) for tags in found], len(found))
 
 
 def _answers(answer: Answerer, asked: Asked, heard: Heard) -> Judgement:
     pairs, golds = zip(*islice(_questions(asked), asked.limit), strict=True)
     may_lack = any(not gold for gold in golds)
     texts = [each.text for each in answer.many(pairs, no_answer=may_lack, heard=heard)]
-    return Judgement([metric(texts, golds, bootstrap=asked.bootstrap) for metric in (answer_f1, exact_match)], texts)
+    scores = [metric(texts, golds, bootstrap=asked.bootstrap) for metric in (answer_f1, exact_match)]
+    return Judgement(scores, texts, len(texts))
 
 
 def _questions(asked: Asked) -> Iterator[tuple[tuple[str, str], list[str]]]:
@@ -145,17 +149,18 @@ def _questions(asked: Asked) -> Iterator[tuple[tuple[str, str], list[str]]]:
 def _gaps(fill: Filler, asked: Asked, heard: Heard) -> Judgement:
     """Of 15 % of the tokens, hidden as in training, how many are the first guess."""
     masking, examples = Masking(fill.tokenizer), Texts([fill.tokenizer], min(fill.model.config.max_len, 128), "cut")
-    hits, losses = [], []
+    hits, losses, n_rows = [], [], 0
     for shards, rows in _steps(asked, examples, heard):
         batch = masking(shards, rows, key=(0,), share=SHARE)
         logits = fill.model(batch.ids, batch.valid, at=batch.at).heads["masked_lm"]  # (N, V)
         losses.append((float(cross_entropy(logits, batch.targets, None, 0.0)), batch.n_targets))
         hits += (logits.argmax(-1) == batch.targets).tolist()
+        n_rows += len(rows)
     found = np.array(hits, dtype=np.float64)
     signature = f"masked:{SHARE}|as in training"
     top = scored(["top-1"], lambda rows: found[rows].mean(), len(found), signature=signature, bootstrap=asked.bootstrap)
     total, count = (sum(side) for side in zip(*losses, strict=True))
-    return Judgement([*top, perplexity(total, count)], [])
+    return Judgement([*top, perplexity(total, count)], [], n_rows)
 
 
 @torch.inference_mode()
@@ -167,8 +172,9 @@ def _foresight(generate: Generator, asked: Asked, heard: Heard) -> Judgement:
         logits = generate.model(batch.ids_in).logits
         losses.append((float(cross_entropy(logits, batch.ids_out, batch.valid, 0.0)), batch.n_targets))
     total, count = (sum(side) for side in zip(*losses, strict=True))
-    letters = sum(len(row[-1]) for row in islice(read_rows(list(asked.files), columns=asked.columns), asked.limit))
-    return Judgement([perplexity(total, count), bits_per_character(total, letters)], [])
+    letters_of = [len(row[-1]) for row in read_rows(list(asked.files), columns=asked.columns)]
+    letters = sum(letters_of)
+    return Judgement([perplexity(total, count), bits_per_character(total, letters)], [], len(letters_of))
 
 
 def _steps(asked: Asked, examples: Examples, heard: Heard) -> Iterator[tuple[Shards, np.ndarray]]:
