@@ -1,5 +1,6 @@
 """How good is a model on rows that it has not seen? Each task by the field's own scores."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from regard.data.batches import Position, Steps
-from regard.data.corpus import Row, Source, kind_of, read_rows
+from regard.data.corpus import Row, kind_of, read_rows
 from regard.data.examples import Examples, Texts
 from regard.data.language import Documents, collate_text
 from regard.data.masked import SHARE, Masking
@@ -79,9 +80,8 @@ def _translations(translate: Translator, asked: Asked, heard: Heard) -> Judgemen
         notify(f"{empty:,} of {len(rows):,} pairs lack a text on one side; they count as they are")
     texts = [each.text for each in translate.many([row[0] for row in rows], beam=asked.beam, heard=heard)]
     references = [row[1] for row in rows]
-    return Judgement(
-        [metric(texts, references, bootstrap=asked.bootstrap) for metric in (bleu, chrf)], texts, len(rows)
-    )
+    scores = [metric(texts, references, bootstrap=asked.bootstrap) for metric in (bleu, chrf)]
+    return Judgement(scores, texts, len(rows))
 
 
 def _classes(classify: Classifier, asked: Asked, heard: Heard) -> Judgement:
@@ -172,16 +172,21 @@ def _foresight(generate: Generator, asked: Asked, heard: Heard) -> Judgement:
         logits = generate.model(batch.ids_in).logits
         losses.append((float(cross_entropy(logits, batch.ids_out, batch.valid, 0.0)), batch.n_targets))
     total, count = (sum(side) for side in zip(*losses, strict=True))
-    letters_of = [len(row[-1]) for row in read_rows(list(asked.files), columns=asked.columns)]
+    rows_read = islice(read_rows(list(asked.files), columns=asked.columns), asked.limit)
+    letters_of = [len(row[-1]) for row in rows_read]
     letters = sum(letters_of)
     return Judgement([perplexity(total, count), bits_per_character(total, letters)], [], len(letters_of))
 
 
 def _steps(asked: Asked, examples: Examples, heard: Heard) -> Iterator[tuple[Shards, np.ndarray]]:
     """All rows, in batches of like length; `heard` is told how many are done."""
-    source: Source = list(asked.files)
     with TemporaryDirectory() as folder:
-        shards = prepare(source, examples, Path(folder) / "rows", columns=asked.columns)
+        source, columns = list(asked.files), asked.columns
+        if asked.limit is not None:
+            some = islice(read_rows(source, columns=columns), asked.limit)
+            source, columns = [Path(folder) / "some.jsonl"], None
+            source[0].write_text("".join(f"{json.dumps(dict(enumerate(row)))}\n" for row in some), encoding="utf-8")
+        shards = prepare(source, examples, Path(folder) / "rows", columns=columns)
         steps, done = Steps(shards.lengths[:, :1], budget=BATCH_TOKENS, seed=0), 0
         for rows, _ in islice(steps.steps(Position()), steps.steps_in_epoch(0)):
             yield shards, rows
