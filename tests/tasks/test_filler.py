@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from transformers import AutoTokenizer, FillMaskPipeline
 
 import regard
@@ -103,6 +105,18 @@ def test_the_surest_gap_is_filled_first_and_the_others_are_looked_at_again(both:
 def test_the_text_stays_as_it_was_written_around_the_gap(fill: Filler) -> None:
     assert fill("My  Dog's   ___ , ÉTÉ\tend").text == "My  Dog's   big , ÉTÉ\tend"
     assert [each.text for each in fill("un___ it ___!", top=1).gaps[0]] == ["unbig it ___!"]
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=6), st.text(max_size=6))
+def test_no_letter_around_a_gap_is_changed(fill: Filler, before: str, after: str) -> None:
+    assume("__" not in before + after)
+    assume(not (before.endswith("_") or after.startswith("_")))
+    (gap,) = fill(f"{before}___{after}", top=4).gaps
+    for each in gap:
+        assert each.text.endswith(after)
+        assert each.text.startswith(before.rstrip() if each.token.startswith("##") else before)
+        assert each.text.removesuffix(after).endswith(each.token.removeprefix("##"))
 
 
 def test_what_continues_a_word_stands_close_to_it(fill: Filler) -> None:

@@ -13,6 +13,7 @@ from torch.nn.functional import cosine_similarity
 import regard
 from regard.tasks.embedder import Embedder
 from regard.tasks.generator import Generator
+from regard.tasks.zero_shot import ZeroShot
 
 pytestmark = pytest.mark.parity
 
@@ -96,3 +97,9 @@ def test_real_prompts_together_are_answered_as_if_each_were_alone(generator: Gen
         "Write one short line about the sea and its colours.",
     ]
     assert list(generator.many(prompts, limit=12)) == [generator(prompt, limit=12) for prompt in prompts]
+
+
+def test_a_language_model_knows_what_a_text_is_about(generator: Generator) -> None:
+    classify = ZeroShot(generator, ["sport", "politics", "science", "cooking"])
+    found = classify(["The minister resigned after the vote.", "Simmer the onions until they are soft."])
+    assert [each.label for each in found] == ["politics", "cooking"]

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from faults.refusal import refused
 from regard.tasks import zero_shot as module
@@ -90,6 +92,13 @@ def test_of_a_text_that_is_too_long_the_end_is_cut_off(generate: Generator, text
     begin = generate.tokenizer.encode(f"O livro {text[:20]}", special=False).ids[:8]
     assert ids[:6] == begin[:6]
     assert classify([text])[0].label in LABELS
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=300))
+def test_any_text_has_a_prompt_that_fits(generate: Generator, text: str) -> None:
+    classify = ZeroShot(generate, LABELS, TEMPLATE)
+    assert len(classify._prompt(text)) + max(map(len, classify._tokens)) <= generate.model.config.max_len
 
 
 @pytest.mark.parametrize(

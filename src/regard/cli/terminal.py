@@ -33,11 +33,11 @@ def is_live() -> bool:
 
 
 def columns() -> int:
-    """As wide as the terminal, whichever stream it is on; 80 where there is none."""
+    """As wide as the terminal, whichever stream it is on; 80 where there is none, or one that does not know."""
     beside = (80, 24)
     with contextlib.suppress(AttributeError, OSError, ValueError):
         beside = os.get_terminal_size(sys.stderr.fileno())
-    return shutil.get_terminal_size(beside).columns
+    return shutil.get_terminal_size(beside).columns or 80
 
 
 def tell(text: str) -> None:

@@ -109,7 +109,7 @@ class Filler:
         spans = [match.span() for match in self._gap.finditer(text)]
         where = f"input line {number}"
         if not spans:
-            hint = f"write {self._mask}, [MASK] or ___ where a word is wanted"
+            hint = f"write [MASK], ___ or the model's own {self._mask} where a word is wanted"
             raise UserError(f"{where} has no gap to fill: {cut(text, QUOTED)}", hint)
         ids = self._encode(text)
         places = [place for place, id in enumerate(ids) if id == self.tokenizer.mask_id]
