@@ -81,7 +81,7 @@ def test_a_person_sees_each_gap_and_all_together() -> None:
 
 
 def test_programs_get_tabs() -> None:
-    assert list(verb.plain(TWO, 7))[2:] == ["7\t2\t0.5000\ta\ta ___", "7\t2\t0.4000\tc\tc ___", "7\tall\t0.2500\t\ta b"]
+    assert list(verb.plain(TWO, 7))[2:] == ["7\t2\t0.5\ta\ta ___", "7\t2\t0.4\tc\tc ___", "7\tall\t0.25\t\ta b"]
 
 
 def test_mistakes_are_told(directory: str, capsys: pytest.CaptureFixture[str]) -> None:

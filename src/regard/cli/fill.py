@@ -100,9 +100,9 @@ def plain(found: "Filling", number: int) -> Iterator[str]:
     """Number of the text, number of the gap, probability, token and filled text between tabs; `all` fills all gaps."""
     for gap, candidates in enumerate(found.gaps, start=1):
         for each in candidates:
-            yield f"{number}\t{gap}\t{each.score:.4f}\t{flat(each.token)}\t{flat(each.text)}"
+            yield f"{number}\t{gap}\t{each.score:.4g}\t{flat(each.token)}\t{flat(each.text)}"
     if len(found.gaps) > 1:
-        yield f"{number}\tall\t{found.score:.4f}\t\t{flat(found.text)}"
+        yield f"{number}\tall\t{found.score:.4g}\t\t{flat(found.text)}"
 
 
 def drawn(text: str, found: "Filling") -> Iterator[str]:
