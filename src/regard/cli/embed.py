@@ -27,7 +27,7 @@ Examples:
   regard embed --file reviews.csv --column text --out vectors.parquet
   regard embed --model path/to/model < sentences.txt > vectors.jsonl
   regard embed --search "a small cat" --file sentences.txt --top 3
-  regard embed --search - --vectors vectors.npy --file sentences.txt < queries.txt
+  regard embed --search - --vectors vectors.npy --file lines.txt < queries.txt
 """
 
 
