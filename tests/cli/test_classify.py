@@ -159,6 +159,7 @@ def test_mistakes_are_told_before_the_model_is_opened(args: list[str], error: st
     with pytest.raises(UserError, match=error) as caught:
         here("--model", "no such model", *args, "one", "two")
     assert caught.value.hint
+    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("number", [1, 3])

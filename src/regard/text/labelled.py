@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from regard.config import require
+from regard.errors import USAGE, UserError
 
 By = Literal["prior", "length", "sum"]
 WAYS: dict[str, By] = {each: each for each in get_args(By)}
@@ -12,10 +12,10 @@ TEMPLATE = "Text: {text}\nTopic: {label}"
 
 def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
     """Without the spaces around them: what stands before a label is the template's business."""
-    require(not isinstance(labels, str), "one label was given where a list is expected", "write labels=[a, b]")
+    _expect(not isinstance(labels, str), "one label was given where a list is expected", "write labels=[a, b]")
     found = tuple(label.strip() for label in labels)
-    require(all(found), "a label is empty", "name each of them")
-    require(len(set(found)) == len(found) >= 2, "there are not two different labels", "give each once, and at least 2")
+    _expect(all(found), "a label is empty", "name each of them")
+    _expect(len(set(found)) == len(found) >= 2, "there are not two different labels", "give each once, and at least 2")
     return found
 
 
@@ -24,6 +24,11 @@ def parts_of(template: str) -> tuple[str, str]:
     before, text, rest = template.partition("{text}")
     between, label, after = rest.partition("{label}")
     hint = f"write {{text}} once and {{label}} once at the end, as in {TEMPLATE!r}"
-    require(bool(text and label) and not after, f"the template {template!r} does not ask for a label", hint)
-    require("{text}" not in between and "{label}" not in before, "the template names a place twice", hint)
+    _expect(bool(text and label) and not after, f"the template {template!r} does not ask for a label", hint)
+    _expect("{text}" not in between and "{label}" not in before, "the template names a place twice", hint)
     return before, between
+
+
+def _expect(good: bool, message: str, hint: str) -> None:
+    if not good:
+        raise UserError(message, hint, exit_code=USAGE)
