@@ -56,7 +56,7 @@ def test_a_kill_while_the_model_is_written_is_made_good_by_resume(
 
     with monkeypatch.context() as patch:
         patch.setattr(assembling, moment, killed)
-        patch.setattr(assembling, "validate", lambda *_args, **_options: None)
+        patch.setattr(assembling, "judged", lambda *_args, **_options: None)
         assert run([*TRAIN, "--set", "data.valid=[]"]) == 130
     assert run(["resume", "run"]) == 0
     assert "already finished" not in capsys.readouterr().err
@@ -118,7 +118,7 @@ def test_a_lock_of_nobody_is_taken_over(home: Path, pid: Any) -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    ["valid.every=0", "valid.every=-1", "valid.sentences=-1", "valid.patience=-1", "train.beta1=1.0",
+    ["valid.every=-1", "valid.sentences=-1", "valid.patience=-1", "train.beta1=1.0",
      "train.beta2=-1.0", "train.eps=-1.0", "train.weight_decay=-1.0", "train.clip=-1.0", "train.clip=0.0",
      "train.warmup=-5", "train.lr=nan", "train.lr=inf", "train.save_minutes=-1.0", "model.vocab_size=99",
      "model.max_len=9", "model.pad_id=3"],
