@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.config import require
 from regard.errors import UserError, pick
 from regard.files import read_json_object, write_json
+from regard.layers.lora import require_plain
 from regard.machine import return_memory
 from regard.models.base import Model
 from regard.weights.fit import assign, check, check_copies, described_by
@@ -111,6 +112,7 @@ def _resolve_old_names(
 
 def save_model(model: Model, directory: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
     """Write the model so that transformers opens it; a crash leaves the old files whole."""
+    require_plain(model)
     directory = Path(directory)
     config, tensors = model.config, dict(model.state_dict())
     if getattr(config, "position", None) == "sinusoidal":  # the layouts have sines in the first half
