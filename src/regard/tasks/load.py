@@ -18,25 +18,26 @@ from regard.text.gguf_vocabulary import from_metadata
 from regard.text.load import load_pair
 from regard.text.tokenizer import Tokenizer
 from regard.weights.precision import DTYPES, Precision, chosen
-from regard.weights.store import load_model, locate, read_layout
+from regard.weights.store import home_of, load_model, locate, read_layout
 
 
 def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cpu", revision: str | None = None) -> Any:
     """The task that a model is made for.
 
     A `Translator` for encoder-decoders, a `Generator` for language models, an `Embedder` for bare encoders.
-    `source` is a directory, a bundled name, a GGUF file or `hf:owner/name`. The task has `.model`, `.tokenizer` and
-    `.summary()`. Its model is for reading and writing only: to train or save one, take `load_model`.
+    `source` is a directory, a bundled name, a GGUF file or `hf:owner/name`; a PEFT adapter is merged into its model.
+    The task has `.model`, `.tokenizer` and `.summary()`. Its model is for reading and writing only: to train or save
+    one, take `load_model`.
     """
     path = locate(by_name(source), revision)
-    dtype = DTYPES[chosen(precision, path, device)]
-    if path.is_dir():
-        read_layout(path)  # a folder without a model is told as that, not as one without a tokenizer
+    dtype, home = DTYPES[chosen(precision, path, device)], home_of(path)
+    if home.is_dir():
+        read_layout(home)  # a folder without a model is told as that, not as one without a tokenizer
     tokenizer, target = tokenizers_of(path)
     model = load_model(path, dtype=dtype, device=device).fuse()
     writing = AS_CONFIGURED
-    if path.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
-        writing = read_writing(path, model.config)
+    if home.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
+        writing = read_writing(home, model.config)
         model.config = writing.config(model.config)
     if isinstance(model, Transformer | RecurrentTranslator):
         return Translator(model, tokenizer, target, writing)
@@ -44,7 +45,7 @@ def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cp
     if isinstance(model, Gpt) and model.unembed is not None:
         return Generator(model, tokenizer, writing)
     if isinstance(model, Bert):
-        return Embedder(model, tokenizer, read_sentence_settings(path))
+        return Embedder(model, tokenizer, read_sentence_settings(home))
     raise UserError(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
@@ -68,7 +69,9 @@ def load_task(source: str | Path | None, task: type[T], precision: Precision = "
 
 
 def tokenizers_of(path: Path) -> tuple[Tokenizer, Tokenizer]:
-    """Of source and target; the same one twice where there is one."""
+    """Of source and target; the same one twice where there is one. An adapter may have its own, else its model's."""
+    if not (path / "tokenizer.json").exists():
+        path = home_of(path)
     if path.is_dir():
         return load_pair(path)
     from regard.weights.gguf import read_gguf  # slow to import, and only GGUF files need it

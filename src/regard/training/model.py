@@ -16,7 +16,7 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.config import RunConfig
 from regard.training.ranks import Ranks
 from regard.training.step import seed_of
-from regard.weights.store import LAYOUTS
+from regard.weights.layout import LAYOUTS
 
 DEFAULT_PRESET = "transformer-small"
 
