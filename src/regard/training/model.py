@@ -17,7 +17,8 @@ from regard.text.tokenizer import Tokenizer
 from regard.training.config import RunConfig, TrainConfig
 from regard.training.ranks import Ranks
 from regard.training.step import seed_of
-from regard.weights.store import LAYOUTS, load_model
+from regard.weights.layout import LAYOUTS
+from regard.weights.store import load_model
 
 DEFAULT_PRESET = "transformer-small"
 
