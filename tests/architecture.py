@@ -24,7 +24,7 @@ ARROWS: dict[str, set[str]] = {
     "models": {"layers"},
     "decoding": {"layers"},
     "evaluation": {"text"},
-    "weights": {"layers", "models", "text"},
+    "weights": {"layers", "models", "text", "pretrained"},  # an adapter may name a bundled model as what it changes
     "objectives": {"layers", "models", "data"},
     "inspection": {"layers", "models", "decoding", "text"},
     "training": {"layers", "text", "data", "models", "objectives", "decoding", "evaluation", "weights"},

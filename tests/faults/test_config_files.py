@@ -14,7 +14,8 @@ import regard
 from faults.refusal import measured, refused
 from regard.cli.opening import Reading
 from regard.models.registry import find_preset
-from regard.weights.store import LAYOUTS, load_model
+from regard.weights.layout import LAYOUTS
+from regard.weights.store import load_model
 from weights.checkpoints import change_json, save_tiny
 
 MIB = 2**20

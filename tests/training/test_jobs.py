@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from regard.errors import UserError
 from regard.text.load import load as load_tokenizer
 from regard.training import loop
-from regard.training.config import RunConfig
+from regard.training.config import LoraSettings, RunConfig
 from regard.training.loop import Trainer
 from regard.training.run import assemble, data_report, finish
 from regard.weights.store import load_model
@@ -137,3 +137,21 @@ def test_what_does_not_fit_is_refused_with_its_place(tmp_path: Path) -> None:
         file.write("what is the dog ?\tthe dog is red .\tblue\n")
     with pytest.raises(UserError, match=r"a\.tsv, line 201: the answer 'blue' does not stand in the context"):
         assemble(answers, tmp_path / "d", [])
+
+
+@pytest.mark.parametrize("name", ["classify", "generate"])
+def test_with_adapters_the_weights_stay_and_the_model_has_them_merged(name: str, tmp_path: Path) -> None:
+    config = toy_run(tmp_path, name, epochs=4)
+    config = replace(config, lora=LoraSettings(rank=4, targets=("q", "v", "up")))
+    trainer, events = train(config, tmp_path / "run")
+    losses = [event["loss"] for event in events if event["kind"] == "step"]
+    assert losses[-1] < losses[0]
+    before, after = load_model(config.model["init"]).state_dict(), trainer.model.state_dict()
+    kept = [key for key in before if key in after]
+    assert all(torch.equal(before[key], after[key]) for key in kept)
+    merged, ids = load_model(tmp_path / "run" / "model"), torch.tensor([[5, 6, 7, 8]])
+    trainer.model.eval()
+    with torch.inference_mode():
+        torch.testing.assert_close(merged(ids).logits, trainer.model(ids).logits, atol=1e-5, rtol=0)
+        adapter = load_model(tmp_path / "run" / "adapter")
+        torch.testing.assert_close(adapter(ids).logits, merged(ids).logits, atol=1e-5, rtol=0)

@@ -67,8 +67,8 @@ def command(
 ) -> None:
     """Read the checkpoint SRC and write it as the directory DST.
 
-    SRC is a directory, a .gguf file or hf:owner/name. DST gets config.json, model.safetensors, the tokenizer
-    and the card, as Hugging Face lays them out. It appears when it is whole, or not at all.
+    SRC is a directory, also of a PEFT adapter, which is merged; a .gguf file or hf:owner/name. DST gets config.json,
+    model.safetensors, the tokenizer and the card, as Hugging Face lays them out. It appears whole, or not at all.
     """
     dst = check_target(src, dst, overwrite)
     check_name(src)
@@ -85,18 +85,19 @@ def convert(
     """Which files beside the weights came along, and which did not."""
     import torch
 
-    from regard.weights.store import load_model, save_model
+    from regard.weights.store import home_of, load_model, save_model
 
     source = find_source(src, allow_pickle=allow_pickle)
-    beside = find_beside(source)
-    left = left_behind(source, beside)
+    home = home_of(source)  # of an adapter, the model that it was trained on
+    left = left_behind(home, beside := find_beside(home))
     with staging(dst) as folder:
         weights = unpickle(source, folder / "unpickled") if is_pickled(source) else source
         model = load_model(weights, dtype=getattr(torch, dtype) if dtype else None)
         if check_finite:
             refuse_broken(src, model)
         save_model(model, folder / "new", shard_bytes=shard_size)
-        copy_beside(source, beside, folder / "new")
+        for place in dict.fromkeys([home, source]):  # an adapter's own tokenizer and card replace its model's
+            copy_beside(place, find_beside(place), folder / "new")
         del model  # Windows replaces no file that is still mapped
         publish(folder / "new", dst)
     return beside, left

@@ -130,11 +130,11 @@ class Reading(dict[str, Any]):
 def unread_keys(path: Path) -> list[str]:
     """Keys of config.json that nothing here reads though they might change the numbers."""
     from regard.weights.fit import described_by
-    from regard.weights.store import read_layout
+    from regard.weights.store import home_of, read_layout
 
     with suppress(UserError), described_by(path):  # what is wrong with the file is told when it is opened
-        if path.is_dir():
-            settings, layout = read_layout(path)
+        if (home := home_of(path)).is_dir():
+            settings, layout = read_layout(home)
             theirs = Reading(settings)
             known = layout.write(layout.read(theirs)).keys() | theirs.asked | set(" ".join(HARMLESS.values()).split())
             unread = (key for key in theirs.keys() - known if not key.startswith("_"))

@@ -113,8 +113,9 @@ def learn(files: tuple[str, ...], config: TokenizerConfig, purpose: Purpose, out
 def open_tokenizer(model: str | None, file: Path | None) -> Tokenizer:
     if file:
         return load_tokenizer_json(file, Settings(file.parent))
-    if model and Path(model).is_dir():  # without the second that torch takes
-        return load(Path(model))
+    folder = Path(model or "")
+    if model and folder.is_dir() and not (folder / "adapter_config.json").exists():
+        return load(folder)  # without the second that torch takes
     with opening(model, "Generator"):
         from regard.weights.store import locate
         from regard.weights.vocabulary import tokenizers_of

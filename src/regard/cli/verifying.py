@@ -74,7 +74,7 @@ def open_subject(model: str) -> "Subject":
     from regard.weights.store import load_model
 
     path = find_model(model)
-    return Subject(load_model(path), path if path.is_dir() else None)
+    return Subject(load_model(path), path if (path / "config.json").exists() else None)
 
 
 def show(row: "Row") -> str:

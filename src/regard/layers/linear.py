@@ -44,6 +44,7 @@ class Linear(nn.Linear):
 
 def joined(parts: Sequence[Linear]) -> Linear:
     """One layer that gives what these give, side by side: a product of their size costs less than theirs."""
+    assert all(type(part) is Linear for part in parts), "adapters are merged first"
     with torch.device("meta"):
         whole = Linear(parts[0].in_features, sum(part.out_features for part in parts), parts[0].bias is not None)
     hold(whole, "weight", join([part.weight for part in parts]))

@@ -15,6 +15,7 @@ from regard.layers.block import Block
 from regard.layers.choices import StackConfig
 from regard.layers.head import Scores
 from regard.layers.int8 import Int8Weight
+from regard.layers.lora import require_plain
 from regard.machine import return_memory
 
 
@@ -116,6 +117,7 @@ class Model(nn.Module):
 
     def fuse(self) -> Self:
         """For reading and writing only: fewer and larger products, the same numbers. Not to be trained or saved."""
+        require_plain(self)
         for module in self.modules():
             if isinstance(module, Block):
                 module.fuse()

@@ -22,7 +22,7 @@ from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
 from regard.text.tokenizer import Tokenizer
 from regard.weights.precision import DTYPES, Precision, chosen
-from regard.weights.store import load_model, locate, read_layout
+from regard.weights.store import home_of, load_model, locate, read_layout
 from regard.weights.vocabulary import tokenizers_of
 
 
@@ -31,8 +31,8 @@ def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cp
 
     A `Translator` for encoder-decoders, a `Generator` for language models, a `Classifier`, `Filler`, `Tagger` or
     `Answerer` where the head is made for that, an `Embedder` for other encoders. `source` is a directory, a bundled
-    name, a GGUF file or `hf:owner/name`. The task has `.model`, `.tokenizer` and `.summary()`. Its model is for reading
-    and writing only: to train or save one, take `load_model`.
+    name, a GGUF file or `hf:owner/name`; a PEFT adapter is merged into its model. The task has `.model`, `.tokenizer`
+    and `.summary()`. Its model is for reading and writing only: to train or save one, take `load_model`.
     """
     return next(iter(tasks_of(source, precision, device, revision).values()))()
 
@@ -68,14 +68,14 @@ def tasks_of(
 ) -> Makers:
     """What the model can do; what it is made for comes first."""
     path = locate(by_name(source), revision)
-    dtype = DTYPES[chosen(precision, path, device)]
-    if path.is_dir():
-        read_layout(path)  # a folder without a model is told as that, not as one without a tokenizer
+    dtype, home = DTYPES[chosen(precision, path, device)], home_of(path)
+    if home.is_dir():
+        read_layout(home)  # a folder without a model is told as that, not as one without a tokenizer
     tokenizer, target = tokenizers_of(path)
     model = load_model(path, dtype=dtype, device=device).fuse()
     writing = AS_CONFIGURED
-    if path.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
-        writing = read_writing(path, model.config)
+    if home.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
+        writing = read_writing(home, model.config)
         model.config = writing.config(model.config)
     if isinstance(model, Transformer | RecurrentTranslator):
         return {Translator: lambda: Translator(model, tokenizer, target, writing)}
@@ -85,7 +85,7 @@ def tasks_of(
     if isinstance(model, RecurrentClassifier) or (isinstance(model, Gpt) and model.classify is not None):
         return {Classifier: lambda: Classifier(model, tokenizer, read_input_settings(path))}
     if isinstance(model, Bert):
-        return _encoder_tasks(model, tokenizer, path)
+        return _encoder_tasks(model, tokenizer, home)
     raise UserError(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",

@@ -121,6 +121,22 @@ class ValidConfig:
             require(value >= least, f"valid.{name} is {value}", f"expected at least {least}")
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoraSettings:
+    """Adapters (layers/lora.py) instead of the weights themselves; heads that are new are trained as they are."""
+
+    rank: int = 0
+    "Of what is added to a weight; 0 trains the weights themselves."
+    alpha: float = 16.0
+    "Over the rank, the scale of what is added."
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ("q", "v")
+    "Layers that get an adapter: q k v o up down gate."
+
+    def __post_init__(self) -> None:
+        require(0 <= self.rank <= 2**14, f"lora.rank is {self.rank}", "expected 0 (none) or more, for example 8")
+
+
 DECIDED = {
     "vocab_size": "text.vocab_size",
     "max_len": "data.max_len",
@@ -143,12 +159,14 @@ class RunConfig:
     model: dict[str, Any] = field(default_factory=lambda: {"preset": "transformer-small"})
     "`preset`, or `init`: a trained model to go on from; and any key of its configuration that is to differ."
     train: TrainConfig = field(default_factory=TrainConfig)
+    lora: LoraSettings = field(default_factory=LoraSettings)
     valid: ValidConfig = field(default_factory=ValidConfig)
 
     def __post_init__(self) -> None:
         for name, where in DECIDED.items():
             require(name not in self.model, f"model.{name} is decided by {where}", f"leave it out and set {where}")
         require(not {"preset", "init"} <= self.model.keys(), "model has both preset and init", "give one of them")
+        require(not self.lora.rank or "init" in self.model, "lora.rank without model.init", "name what is adapted")
         least, size = self.text.least("translation"), self.text.vocab_size
         hint = f"the kind {self.text.kind} needs at least {least}: special tokens, 256 bytes if it spells, a piece"
         require(size >= least, f"text.vocab_size is {size}", hint)

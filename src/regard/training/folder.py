@@ -22,7 +22,7 @@ from regard.machine import is_alive
 from regard.training.config import RunConfig
 
 RUN_FILE, LOG_FILE, END_FILE = "run.toml", "log.jsonl", "finished.json"
-PLACES = ("tokenizer", "data", "checkpoints", "best", "model", "tensorboard")
+PLACES = ("tokenizer", "data", "checkpoints", "best", "model", "adapter", "tensorboard")
 "Folders that a run makes in its own."
 MARK = "# A run of regard: `regard train` wrote this file, `regard resume` reads it.\n"
 "How a folder that is a run's is told from one that happens to hold a run.toml."

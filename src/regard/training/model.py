@@ -11,13 +11,15 @@ from torch import Tensor, nn
 from regard.config import build
 from regard.errors import UserError, pick
 from regard.layers.block import Block, Context
+from regard.layers.lora import LoraConfig, add_adapters
 from regard.models.base import Model, ModelConfig, initialise, without_memory
 from regard.models.registry import Family, find_preset
 from regard.text.tokenizer import Tokenizer
 from regard.training.config import RunConfig, TrainConfig
 from regard.training.ranks import Ranks
 from regard.training.step import seed_of
-from regard.weights.store import LAYOUTS, load_model
+from regard.weights.layout import LAYOUTS
+from regard.weights.store import load_model
 
 DEFAULT_PRESET = "transformer-small"
 
@@ -62,12 +64,22 @@ def freeze(model: Model, beginnings: tuple[str, ...]) -> None:
 def blank_model(config: RunConfig, head: str, tokenizer: Tokenizer, labels: tuple[str, ...]) -> Model:
     """What the run trains, without its weights; `head` is what it is for, nothing for an encoder-decoder."""
     if "init" in config.model:
-        return _family(described := _trained(config)).build(purposed(_overlaid(config, described), head, labels))
+        model = _family(described := _trained(config)).build(purposed(_overlaid(config, described), head, labels))
+        return with_adapters(model, config) if config.lora.rank else model
     family, settings = model_settings(config)
     ends = () if tokenizer.eos_id is None else (tokenizer.eos_id,)
     ids: dict[str, Any] = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_ids": ends}
     ids |= {"vocab_size": tokenizer.vocab_size, **({} if head else {"start_id": tokenizer.pad_id})}
     return family.build(purposed(_built(config, family, settings | ids), head, labels))
+
+
+def with_adapters(model: Model, config: RunConfig) -> Model:
+    """Only adapters learn, and the parts that the trained model does not have."""
+    trained = load_model(config.model["init"], device="meta").state_dict()
+    fresh = dict.fromkeys(name.rpartition(".")[0] for name, _ in model.named_parameters() if name not in trained)
+    lora = config.lora
+    add_adapters(model, LoraConfig(lora.rank, lora.alpha, lora.dropout, lora.targets, tuple(fresh)))
+    return model
 
 
 def _trained(config: RunConfig) -> ModelConfig:

@@ -1,5 +1,6 @@
 """Assembling a run from one TOML file, taking it up again, and finishing it."""
 
+import copy
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from regard.data.shards import Shards, prepare
 from regard.errors import UserError
 from regard.evaluation.score import Score
 from regard.files import read_json_object, write_json
+from regard.layers.lora import adapted, merge
 from regard.models.base import Model
 from regard.text.load import load as load_tokenizer
 from regard.text.tokenizer import Tokenizer
@@ -30,6 +32,7 @@ from regard.training.model import autocast_type, blank_model, keep_padding_zero,
 from regard.training.ranks import ALONE, Ranks
 from regard.training.rounds import in_steps
 from regard.training.sources import Sources
+from regard.weights.peft import save_adapter
 from regard.weights.store import locate, save_model
 from regard.weights.vocabulary import tokenizers_of
 
@@ -201,6 +204,9 @@ def data_report(config: RunConfig) -> Any:
 
 def save_whole(model: Model, *, tokenizer: Tokenizer, folder: Path) -> None:
     """A directory that opens by itself, weights, configuration and vocabulary: it appears whole or not at all."""
+    if adapted(model):  # the run goes on with the adapters, the directory has them merged
+        model = copy.deepcopy(model)
+        merge(model)
     new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -225,6 +231,9 @@ def finish(trainer: Trainer) -> Finished:
             found = _tried(trainer, model, [checkpoint.path_of(places, best)])
         tokenizer = load_tokenizer(folder / "tokenizer")
         ranks.first("saving the model", lambda: save_whole(model, tokenizer=tokenizer, folder=folder / "model"))
+        if adapted(model):
+            base = trainer.config.model["init"]
+            ranks.first("saving the adapter", lambda: save_adapter(model, folder / "adapter", base))
         ranks.first("ending", lambda: write_json(folder / END_FILE, {"step": trainer.progress.step}))
     return Finished(folder / "model", steps, found)
 

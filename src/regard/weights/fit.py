@@ -88,5 +88,12 @@ def assign(
         for name, part in zip(source.ours, source.edit.split(tensor), strict=True):
             owner, _, leaf = name.rpartition(".")
             layer = model.get_submodule(owner)
-            eight_bits = dtype is torch.int8 and leaf == "weight" and isinstance(layer, Linear | TokenTable | Unembed)
-            hold(layer, leaf, Int8Weight.of(part, table=isinstance(layer, TokenTable)) if eight_bits else part)
+            hold(layer, leaf, part)
+            if dtype is torch.int8 and leaf == "weight":
+                to_eight_bits(layer)
+
+
+def to_eight_bits(model: nn.Module) -> None:
+    for layer in model.modules():
+        if isinstance(layer, Linear | TokenTable | Unembed) and isinstance(layer.weight, Tensor):
+            hold(layer, "weight", Int8Weight.of(layer.weight.detach(), table=isinstance(layer, TokenTable)))

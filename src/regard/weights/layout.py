@@ -191,6 +191,10 @@ class Layout:
         templates += [template.removeprefix(f"{self.prefix}.") for template in templates]  # as a bare model is written
         return re.compile("|".join(pattern_of(template).pattern for template in templates) or "$")
 
+    def tied(self, names: Collection[str]) -> dict[str, str]:
+        """Tensors that a file with these need not hold: what they are copies of."""
+        return {copy: original for copy, original in self.copies if copy not in names and original in names}
+
     def check(self, config: ModelConfig, names: Collection[str]) -> None:
         """Refuse a configuration that this layout cannot express: what it reads back must be what was written."""
         back = self.read(self.write(config), names).filled()
@@ -250,3 +254,6 @@ def _layout(name: str, table: Mapping[str, Any]) -> Layout:
         copies=[(copy, original.replace("@", prefix)) for copy, original in table.get("copies", [])],
         architectures=architectures,
     )
+
+
+LAYOUTS = read_layouts()

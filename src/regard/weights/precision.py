@@ -12,6 +12,7 @@ import torch
 from regard.config import require
 from regard.errors import pick
 from regard.layers.int8 import largest_step
+from regard.weights.store import home_of
 
 Precision = Literal["auto", "fp32", "bf16", "int8"]
 KNOWN: dict[str, Precision] = {each: each for each in get_args(Precision)}
@@ -34,5 +35,6 @@ def chosen(precision: str, path: Path, device: str = "cpu") -> Precision:
 
 
 def bytes_of(path: Path) -> int:
-    files = path.glob("*.safetensors") if path.is_dir() else [path]
+    home = home_of(path)
+    files = home.glob("*.safetensors") if home.is_dir() else [home]
     return sum(file.stat().st_size for file in files)

@@ -11,15 +11,17 @@ from torch import Tensor
 from regard.config import require
 from regard.errors import UserError, pick
 from regard.files import read_json_object, write_json
+from regard.layers.lora import merge, require_plain
 from regard.machine import return_memory
 from regard.models.base import Model
-from regard.weights.fit import assign, check, check_copies, described_by
+from regard.pretrained.bundled import by_name
+from regard.weights.fit import assign, check, check_copies, described_by, to_eight_bits
 from regard.weights.keymap import KeyMap, Source
-from regard.weights.layout import Layout, read_layouts
+from regard.weights.layout import LAYOUTS, Layout
+from regard.weights.peft import CONFIG, is_adapter, load_adapter, read_settings, with_head
 from regard.weights.permute import halves_first
 from regard.weights.tensorfile import PICKLES, Entry, read_headers, reader, refuse_pickle, write_tensors
 
-LAYOUTS = read_layouts()
 SHARD_BYTES = 5 * 10**9
 GIVE = "give the model's directory, a .gguf file, or hf:owner/name"
 
@@ -30,20 +32,43 @@ def load_model(
     """The bare torch module, in evaluation mode: `load_model("DIR")(ids).logits`.
 
     `source` is a directory in Hugging Face layout, a GGUF file, or `hf:owner/name`, which may be pinned to a
-    `revision`. `dtype=None` keeps the type of the file. On the device `meta` no weight is read.
+    `revision`; an adapter of PEFT is merged into its model. `dtype=None` keeps the type of the file. On the device
+    `meta` no weight is read.
     """
     path = locate(source, revision)
-    if path.is_file():
+    home = home_of(path)
+    exact = torch.float32 if dtype is torch.int8 and home != path else dtype  # nothing is added to eight bits
+    if home.is_file():
         from regard.weights.gguf import load_gguf  # slow to import, and only GGUF files need it
 
-        model: Model = load_gguf(path, dtype, empty=device == "meta")
+        model: Model = load_gguf(home, exact, empty=device == "meta")
     else:
-        model = load_directory(path, dtype, empty=device == "meta")
+        model = load_directory(home, exact, empty=device == "meta", adapter=path if home != path else None)
+    if home != path:
+        load_adapter(model, path)
+        merge(model)
+    if exact != dtype and device != "meta":
+        to_eight_bits(model)
     return_memory()
     return model.to(device).eval()
 
 
-def locate(source: str | Path, revision: str | None = None) -> Path:
+def home_of(path: Path) -> Path:
+    """Where the model itself is: the path, or for an adapter of PEFT what it was trained on."""
+    if not is_adapter(path):
+        return path
+    hint = (
+        f"{path} is an adapter of it; write a directory or hf:owner/name as base_model_name_or_path into its {CONFIG}"
+    )
+    settings = read_settings(path)
+    home = locate(by_name(settings.base_model_name_or_path), settings.revision, give=hint)
+    require(
+        not is_adapter(home), f"{home} is an adapter, and so is {path}", f"regard convert {home} DIR makes it a model"
+    )
+    return home
+
+
+def locate(source: str | Path, revision: str | None = None, *, give: str = GIVE) -> Path:
     """The directory or GGUF file that `source` names; `hf:` is the only way to the network."""
     text = str(source)
     if text.startswith("hf:"):
@@ -59,12 +84,16 @@ def locate(source: str | Path, revision: str | None = None) -> Path:
         problem = f"{path} is a file" if path.is_file() else f"there is no model at '{text}'"
     except (OSError, RuntimeError) as error:  # a name too long, an unknown ~user
         problem = f"there is no model at {text[:80]}: {getattr(error, 'strerror', '') or error}"
-    raise UserError(problem, GIVE)
+    raise UserError(problem, give)
 
 
-def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = False) -> Model:
+def load_directory(
+    directory: Path, dtype: torch.dtype | None, *, empty: bool = False, adapter: Path | None = None
+) -> Model:
     theirs, layout = read_layout(directory)
     entries = read_headers(directory)
+    if adapter is not None:
+        theirs, entries = with_head(adapter, layout, theirs, entries)
     with described_by(directory / "config.json"):
         model = layout.family.build(layout.with_known_tokens(layout.read(theirs, entries.keys())))
     keys = layout.keymap(model.config)
@@ -73,8 +102,7 @@ def load_directory(directory: Path, dtype: torch.dtype | None, *, empty: bool = 
     check(directory, model, sources, entries, layout.spare(model.config))
     if not empty:
         wanted = {source.theirs for source in sources}
-        tied = {copy: original for copy, original in layout.copies if copy not in wanted and original in wanted}
-        check_copies(directory, {**tied, **layout.special.implied(model.config)}, entries)
+        check_copies(directory, {**layout.tied(wanted), **layout.special.implied(model.config)}, entries)
         assign(model, sources, reader(entries, dtype), dtype)
     return model
 
@@ -111,6 +139,7 @@ def _resolve_old_names(
 
 def save_model(model: Model, directory: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
     """Write the model so that transformers opens it; a crash leaves the old files whole."""
+    require_plain(model)
     directory = Path(directory)
     config, tensors = model.config, dict(model.state_dict())
     if getattr(config, "position", None) == "sinusoidal":  # the layouts have sines in the first half
