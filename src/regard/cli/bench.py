@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,7 +34,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the card here, for --against.")
 @click.option("--against", type=click.Path(path_type=Path), help="Compare with an earlier card of the same settings.")
-def command(model: str, as_json: bool, out: Path | None, against: Path | None, **wanted: object) -> None:
+def command(model: str, as_json: bool, out: Path | None, against: Path | None, **wanted: Any) -> None:
     """Measure how fast MODEL reads and writes here.
 
     MODEL is a directory, a .gguf file, hf:owner/name, or a name such as smollm2. Texts are random and have no end, so
@@ -48,7 +48,7 @@ def command(model: str, as_json: bool, out: Path | None, against: Path | None, *
     with waiting(f"opening {model}"):
         from regard.lab.bench import Bench, Wanted
 
-        bench = Bench(find_model(model), model, Wanted(**wanted))  # type: ignore[arg-type]
+        bench = Bench(find_model(model), model, Wanted(**wanted))
     if earlier is not None:
         refuse_unlike(earlier, bench.settings, bench.computer)
     count = Count("rounds", bench.settings.rounds)

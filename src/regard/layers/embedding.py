@@ -13,7 +13,7 @@ from regard.layers.position import LearnedPosition, SinusoidalPosition
 
 
 class TokenTable(nn.Embedding):
-    weight: Weight  # type: ignore[assignment]
+    weight: Weight  # type: ignore[assignment]  # as in Linear
 
 
 class Embedding(nn.Module):

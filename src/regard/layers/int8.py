@@ -22,6 +22,7 @@ from torch.nn import functional
 FBGEMM: Any = getattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32", None)
 TINY = torch.finfo(torch.float32).tiny
 ROWS = 4096
+"Rows that are rounded at once."
 
 
 class Int8Weight:

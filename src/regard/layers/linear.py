@@ -36,7 +36,7 @@ def lookup(ids: Tensor, table: Weight) -> Tensor:
 
 
 class Linear(nn.Linear):
-    weight: Weight  # type: ignore[assignment]
+    weight: Weight  # type: ignore[assignment]  # a Parameter in PyTorch, here perhaps in eight bits
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
