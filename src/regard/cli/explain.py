@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  regard explain "The animal did not cross the street because it was too tired" --token it
-  regard explain "O livro está em cima da mesa." --model pt-en --token table --svg table.svg
-  regard explain "Once upon a time" --model smollm2 --layer 3 --head 1 --token time --json
+  regard explain "The animal did not cross because it was tired" --token it
+  regard explain "O livro está na mesa." --model pt-en --token table
+  regard explain "Once upon a time" --model smollm2 --layer 3 --head 1 --json
   regard explain --positions --model minilm --html positions.html
-  regard explain --exercise > sheet.md; regard explain --solution > solution.md
+  regard explain --solution --seed 7 > solution.md
 """
 WRITTEN = click.Path(path_type=Path, dir_okay=False)
 MINE = "minilm"

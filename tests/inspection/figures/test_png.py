@@ -45,6 +45,11 @@ def test_letters_that_the_font_lacks_do_not_stop_it() -> None:
     assert opened(Drawing(100, 30, [Text(5, 20, "机の上 \x00 \ud800 😀")], "")).size == (200, 60)
 
 
+def test_our_own_signs_are_spelt() -> None:
+    ours, spelt = (png(Drawing(100, 30, [Text(5, 20, text)], "")) for text in ("a → √3", "a -> sqrt 3"))
+    assert ours == spelt
+
+
 def test_a_huge_drawing_is_scaled_down() -> None:
     assert max(opened(Drawing(MAX_SIDE, 10, [], "")).size) == MAX_SIDE
 

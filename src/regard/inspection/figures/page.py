@@ -10,6 +10,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 "Nothing can be fetched, whatever a text in the figure tries."
 LIGHT, DARK = ({ink: pair[side] for ink, pair in COLOURS.items()} for side in (0, 1))
 STYLE = f"""\
+:root {{ color-scheme: light dark }}
 body {{ font: 15px/1.5 system-ui, sans-serif; margin: 1.5em; background: {LIGHT["paper"]}; color: {LIGHT["ink"]} }}
 figure {{ margin: 1em 0; overflow-x: auto }}
 table {{ border-collapse: collapse; font: 13px ui-monospace, monospace }}

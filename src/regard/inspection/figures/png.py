@@ -1,7 +1,7 @@
 """A drawing as PNG, on light paper, by pillow alone.
 
-Its built-in font knows Latin letters; what it does not know is drawn as the font's empty box, never left out. The SVG
-is the better figure wherever it can be shown.
+Its built-in font knows Latin letters; what it does not know is drawn as the font's empty box, never left out, and our
+own signs are spelt. The SVG is the better figure wherever it can be shown.
 """
 
 import io
@@ -17,6 +17,7 @@ from regard.inspection.figures.letters import clean
 
 SCALE = 2
 "Dots a unit: letters stay sharp on paper and on fine screens."
+SPELT = str.maketrans({"√": "sqrt ", "→": "->", "⇢": "->"})
 MAX_SIDE = 8_000
 "Dots; beyond that a drawing is scaled down rather than refused."
 
@@ -64,7 +65,7 @@ def _draw(image: Image.Image, item: Item, scale: float) -> None:
 
 
 def _write(image: Image.Image, item: Text, scale: float) -> None:
-    font, text = _font(item.size * scale), clean(item.text)
+    font, text = _font(item.size * scale), clean(item.text).translate(SPELT)
     colour, anchor = _colour(item.ink), {"start": "ls", "middle": "ms", "end": "rs"}[item.anchor]
     if not item.upwards:
         stroke = 0.4 * scale if item.bold else 0

@@ -32,7 +32,7 @@ def svg(drawing: Drawing) -> str:
 def style() -> str:
     """All rules begin with the figure's class: on a page they touch nothing else."""
     light, dark = (list(_inks(side)) for side in (0, 1))
-    words = [f".regard text {{ font-family: {FONT} }}"]
+    words = [".regard { color-scheme: light dark }", f".regard text {{ font-family: {FONT} }}"]
     return "\n".join([*words, *light, "@media (prefers-color-scheme: dark) {", *dark, "}"])
 
 
