@@ -12,15 +12,13 @@ from torch.testing import assert_close
 
 import regard
 from regard.errors import UserError
-from regard.inspection.alignment import cross_attention
-from regard.layers.attention import readable
 from regard.pretrained import bundled
 from regard.tasks import translator as module
 from regard.tasks.batching import batches, chunks
 from regard.tasks.load import load_task
 from regard.tasks.translation import Translation
 from regard.tasks.translator import Translator
-from tasks.translators import MAX_LEN, model, save, tokenizer, translator
+from tasks.translators import MAX_LEN, save, tokenizer, translator
 
 KINDS = ["marian", "pegasus", "t5", "recurrent"]
 SENTENCES = ["O livro está em cima da mesa.", "A casa", "é grande e a mesa é pequena", "mesa", "a casa é", "O"]
@@ -271,23 +269,36 @@ def test_layers_and_heads_are_told_apart_and_average_to_the_default() -> None:
             found.attention(layer, head)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["marian", "pegasus", "bart", "t5"])
-def test_weights_times_values_are_the_fused_output_of_the_layer(name: str) -> None:
-    transformer = model(name)
-    src, tgt = torch.tensor([[5, 9, 2, 7, 0]]), torch.tensor([[transformer.config.start_id, 8, 3, 6]])
-    for layer, block in enumerate(transformer.decoder.blocks):
-        seen: list[Any] = []
-        hook = block.cross.register_forward_hook(lambda _, args, out, seen=seen: seen.append((args, out)))
-        weights = cross_attention(transformer, src, tgt, [layer])
-        hook.remove()
-        (q, k, v, mask), out = seen[0]
-        groups = weights.size(1) // v.size(1)
-        ours = weights @ v.repeat_interleave(groups, dim=1)
-        assert_close(block.cross.o(ours.transpose(1, 2).flatten(-2)), out, rtol=0, atol=1e-5)
-        again = readable(q, k, v, mask, scale=block.cross.scale)
-        assert_close(again[1], weights)
-        assert not block.cross._forward_pre_hooks
+@pytest.mark.parametrize("name", KINDS)
+def test_a_written_word_is_explained_number_by_number(name: str) -> None:
+    found = translator(name)(SENTENCES[0])
+    at = len(found.target_tokens) // 2
+    word = f"#{at}"
+    best = found.explain(word)
+    assert (best.kind, best.query) == ("cross", at)
+    assert_close(best.weights, found.attention(best.layer, best.head)[at], rtol=0, atol=1e-5)
+    assert best.error <= 1e-5
+    assert best.ending is not None
+    assert_close(found.explain(word, layer=0, head=0).weights, found.attention(0, 0)[at], rtol=0, atol=1e-5)
+    assert best._repr_html_().startswith("<iframe")
+    with pytest.raises(UserError, match="there is no token 'nowhere'"):
+        found.explain("nowhere")
+    with pytest.raises(UserError, match="has no layer 9"):
+        found.explain(word, layer=9)
+
+
+def test_without_a_place_the_most_decided_head_is_explained() -> None:
+    found = translator("t5")(SENTENCES[0])
+    best = found.explain("#0")
+    config = translator("t5").model.config.decoder
+    rows = [found.attention(layer, head)[0, :-1] for layer in range(config.n_layers) for head in range(config.n_heads)]
+    assert float(best.weights[:-1].max()) == pytest.approx(max(float(row.max()) for row in rows))
+
+
+def test_words_are_asked_for_as_they_were_written() -> None:
+    found = translator()("O livro está em cima da mesa.")
+    first = found.alignment(words=True).target[0]
+    assert found.explain(first).query == 0
 
 
 def test_a_tree_is_kept_when_asked_for() -> None:

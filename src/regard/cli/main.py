@@ -47,6 +47,7 @@ VERBS = {
     "train": Verb("train", "regard.cli.train", "Train a model from a recipe or a TOML file."),
     "resume": Verb("train", "regard.cli.resume", "Go on with a run as if it had never stopped."),
     "evaluate": Verb("train", "regard.cli.evaluate", "Score a model on sentences it has not seen."),
+    "explain": Verb("look", "regard.cli.explain", "Show every number of an attention, and which head does what."),
     "summary": Verb("look", "regard.cli.summary", "Show a model's parts, size, memory and cost."),
     "list": Verb("look", "regard.cli.listing", "List what exists: families, presets, recipes, data, models."),
     "verify": Verb("judge", "regard.cli.verifying", "Check every promised equality on your own model."),

@@ -150,15 +150,17 @@ def described(result: "Translation", show: bool) -> dict[str, object]:
 
 
 def look(sentence: "Translation", view: View) -> None:
-    from regard.inspection.alignment import described as attention_of
-    from regard.inspection.figures import alignment_legend, alignment_text, tree_text
+    from regard.inspection.attention import averaged
+    from regard.inspection.figures.shades import alignment_legend, alignment_text
+    from regard.inspection.figures.tree import tree_text
     from regard.text.words import token_name
 
     assert sentence.inside is not None
-    model, target = sentence.inside.model, sentence.inside.target
+    target = sentence.inside.target
     if view.show:
         figure = alignment_text(sentence.alignment(words=True), columns())
-        click.echo(f"\n{figure}\n\n{alignment_legend(attention_of(model))}\n")
+        legend = alignment_legend(averaged(sentence.reading, "cross"))
+        click.echo(f"\n{figure}\n\n{legend}\n")
     if view.tree and sentence.tree is not None:
         width = columns() if sys.stdout is not None and sys.stdout.isatty() else None
         shown = tree_text(sentence.tree, lambda id: token_name(id, target), width=width, whole=view.whole)
@@ -166,7 +168,5 @@ def look(sentence: "Translation", view: View) -> None:
 
 
 def draw(sentence: "Translation", path: Path) -> None:
-    from regard.inspection.figures import alignment_svg
-
-    path.write_text(alignment_svg(sentence.alignment(words=True)), encoding="utf-8")
+    path.write_text(sentence.alignment(words=True).svg(), encoding="utf-8")
     tell(f"drawn: {path}")

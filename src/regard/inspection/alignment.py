@@ -1,78 +1,28 @@
-"""Where a translator looked at the source while it wrote each word of the target.
+"""Who looked at whom, with names: the weights of an attention, as tokens or as words."""
 
-Nothing is kept while translating. Asked for, the target is read once more, the input of the asked layers is
-caught on its way, and `readable` computes their weights again.
-"""
-
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.errors import UserError
-from regard.layers.attention import MultiHeadAttention, readable
-from regard.models.recurrent import RecurrentTranslator
-from regard.models.transformer import Transformer
-
-
-@contextmanager
-def _caught(modules: Sequence[MultiHeadAttention]) -> Iterator[list[tuple[Any, ...]]]:
-    """The arguments of each module's call, in the order of the calls."""
-    calls: list[tuple[Any, ...]] = []
-    hooks = [module.register_forward_pre_hook(lambda _, args: calls.append(args)) for module in modules]
-    try:
-        yield calls
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@torch.no_grad()
-def cross_attention(model: Transformer, src: Tensor, tgt: Tensor, layers: Sequence[int]) -> Tensor:
-    """Weights (layers, H, T, S) with which one text `tgt` (1, T), as the decoder reads it, attends to `src` (1, S)."""
-    modules: list[Any] = [model.decoder.blocks[layer].cross for layer in layers]
-    with _caught(modules) as calls:
-        model.decoder(tgt, memory=model.encode(src), table=model.target_table)
-    calls_of = zip(modules, calls, strict=True)
-    return torch.cat([readable(q, k, v, mask, scale=module.scale)[1] for module, (q, k, v, mask) in calls_of])
-
-
-@torch.no_grad()
-def attention(model: Any, src: Tensor, tgt: Tensor, layer: int | None = None, head: int | None = None) -> Tensor:
-    """Weights (T, S), each row with the sum 1; the average of all layers or heads where none is named."""
-    if isinstance(model, RecurrentTranslator):
-        _pick(1, layer, "layer"), _pick(1, head, "head")
-        return model.attention(src, tgt)[0]
-    heads = _pick(model.config.decoder.n_heads, head, "head")
-    layers = _pick(model.config.decoder.n_layers, layer, "layer")
-    return cross_attention(model, src, tgt, layers)[:, heads].mean((0, 1))
-
-
-def described(model: Any) -> str:
-    """What `attention` averages where no layer and no head is named."""
-    if isinstance(model, RecurrentTranslator):
-        return "attention of the decoder"
-    shape = {"layer": model.config.decoder.n_layers, "head": model.config.decoder.n_heads}
-    return "mean attention of " + " x ".join(f"{count} {noun}{'s' * (count != 1)}" for noun, count in shape.items())
-
-
-def _pick(count: int, asked: int | None, noun: str) -> list[int]:
-    if asked is not None and not 0 <= asked < count:
-        last = f"{noun}s are 0 to {count - 1}" if count > 1 else f"its only {noun} is 0"
-        raise UserError(f"the decoder has no {noun} {asked}", last)
-    return list(range(count)) if asked is None else [asked]
+from regard.inspection.figures.drawing import Drawing
+from regard.inspection.figures.heat import heat_map
+from regard.inspection.figures.links import links
+from regard.inspection.figures.shown import Shown
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
-    """Weights (T, S) with the names of their rows and columns."""
+class Alignment(Shown):
+    """Weights (T, S): each of the `target` looks at all of the `source`, which in self-attention are the same."""
 
     target: tuple[str, ...]
     source: tuple[str, ...]
     weights: Tensor
+    title: str = "Where each word of the translation (down) looked in the source (across)"
 
     def grouped(self, rows: Sequence[int], columns: Sequence[int]) -> "Alignment":
         """Tokens of one word together; both lists say for each token the number of its word.
@@ -82,7 +32,21 @@ class Alignment:
         merged = torch.zeros(len(rows), columns[-1] + 1).index_add_(1, torch.tensor(columns), self.weights.float())
         averaged = torch.zeros(rows[-1] + 1, merged.size(1)).index_add_(0, torch.tensor(rows), merged)
         averaged /= torch.bincount(torch.tensor(rows))[:, None]
-        return Alignment(_joined(self.target, rows), _joined(self.source, columns), averaged)
+        return Alignment(_joined(self.target, rows), _joined(self.source, columns), averaged, self.title)
+
+    def drawing(self) -> Drawing:
+        return heat_map(self.weights, self.target, self.source, title=self.title)
+
+    def links(self, only: int | None = None) -> Drawing:
+        """The same as lines between two columns of words, of all rows or of one."""
+        return links(self.weights, self.target, self.source, title=self.title, only=only)
+
+    def table(self) -> list[Sequence[object]]:
+        rows = zip(self.target, self.weights.tolist(), strict=True)
+        return [["", *self.source], *([name, *numbers] for name, numbers in rows)]
+
+    def numbers(self) -> NDArray[np.float32]:
+        return self.weights.float().numpy()
 
     def to_dict(self) -> dict[str, Any]:
         rows = [[round(value, 6) for value in row] for row in self.weights.tolist()]

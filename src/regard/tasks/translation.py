@@ -3,17 +3,21 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from regard.decoding.beam import Hypothesis
 from regard.decoding.tree import Tree
 from regard.errors import UserError
-from regard.inspection.alignment import Alignment, attention
+from regard.inspection.alignment import Alignment
+from regard.inspection.attention import attention
+from regard.inspection.reading import Kind, Reading, read_translation
 from regard.text.tokenizer import Tokenizer
-from regard.text.words import token_name, words_read, words_written
+from regard.text.words import token_name
+
+if TYPE_CHECKING:
+    from regard.inspection.explanation import Explanation
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,24 +72,37 @@ class Translation:
         inside = self._look()
         return tuple(token_name(id, inside.target) for id in inside.hypothesis.ids)
 
+    @property
+    def reading(self) -> Reading:
+        """What can be read again, with eyes open; see `regard.inspection`."""
+        inside = self._look()
+        tokenizers = inside.source, inside.target
+        return read_translation(inside.model, tokenizers, inside.text, inside.src_ids, inside.hypothesis.ids)
+
     def attention(self, layer: int | None = None, head: int | None = None) -> Tensor:
         """Weights (T, S): where the decoder looked while it wrote each target token. Computed now, not before."""
-        inside = self._look()
-        ids = inside.hypothesis.ids
-        device = inside.model.device
-        tgt = torch.tensor([[inside.model.config.start_id, *ids[:-1]]], device=device)
-        src = torch.tensor([list(inside.src_ids)], device=device)
-        return attention(inside.model, src, tgt, layer, head).float().cpu()
+        return attention(self.reading, "cross", layer, head)
 
     def alignment(self, layer: int | None = None, head: int | None = None, *, words: bool = False) -> Alignment:
         """The weights with names; by default averaged over layers and heads. `words` puts tokens together."""
-        inside = self._look()
         weights = self.attention(layer, head)
         if not words:
             return Alignment(self.target_tokens, self.source_tokens, weights)
-        read = words_read(inside.source.encode(inside.text), inside.text)
-        written = words_written(inside.hypothesis.ids, inside.target)
-        return Alignment(written.names, read.names, weights).grouped(written.groups, read.groups)
+        written, read = self.reading.queries("cross"), self.reading.keys("cross")
+        return Alignment(written.names, read.names, weights).grouped(written.words, read.words)
+
+    def explain(
+        self, word: str, *, layer: int | None = None, head: int | None = None, kind: Kind = "cross"
+    ) -> "Explanation":
+        """Every number from the query of a written word to the output; it shows itself in a notebook.
+
+        Without a layer and a head it is the most decided one for this word.
+        """
+        from regard.inspection.heads import explain_best  # no translation waits for what explains it
+
+        reading = self.reading
+        reading.check(kind, layer, head)
+        return explain_best(reading, kind, reading.queries(kind).find(word)[0], layer=layer, head=head)
 
     def _look(self) -> Inside:
         if self.inside is None:

@@ -1,0 +1,120 @@
+"""A capture: what was looked at and what was seen, as one JSON object that needs no model to be shown again.
+
+    {"schema": "regard-capture/1", "tool_version", "model": {layout, family, sizes, config_sha256, n_parameters},
+     "request": what was asked, "tokens": {"source", "target", "written"}, "payloads": [{"type", ...}, ...]}
+
+It is what an export holds, what the page draws, and what a test compares. A payload is the `to_dict` of a result. Small
+vectors are lists of numbers with nine digits, which is all that float32 has; large matrices are packed.
+"""
+
+import base64
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard import __version__
+from regard.config import require
+from regard.errors import UserError
+from regard.files import MIB, read_json_object, write_json
+from regard.inspection.reading import Reading
+from regard.inspection.summary import family_of
+
+SCHEMA = "regard-capture/1"
+"Its number changes when an older reader would misread."
+MAX_CAPTURE = 64 * MIB
+TYPES: dict[str, str] = {"f32": "<f4", "u8": "|u1"}
+SIZES = (
+    *("d_model", "d_embed", "n_layers", "n_heads", "n_kv_heads", "d_head", "d_ff", "n_decoder_layers"),
+    *("n_decoder_heads", "vocab_size", "target_vocab_size", "max_len", "image_size", "patch_size"),
+)
+
+
+def digits(values: Tensor) -> Any:
+    """Nested lists; nine digits bring every float32 back."""
+    return _rounded(values.detach().float().cpu().tolist())
+
+
+def _rounded(value: Any) -> Any:
+    return [_rounded(each) for each in value] if isinstance(value, list) else float(f"{value:.9g}")
+
+
+def packed(values: Tensor, dtype: str = "f32") -> dict[str, Any]:
+    """Bytes of a row-major array, the least significant first, as base64."""
+    array = np.ascontiguousarray(values.detach().cpu().numpy()).astype(TYPES[dtype])
+    return {"dtype": dtype, "shape": list(array.shape), "base64": base64.b64encode(array.tobytes()).decode("ascii")}
+
+
+def unpacked(data: dict[str, Any]) -> NDArray[Any]:
+    try:
+        shape = [int(side) for side in data["shape"]]
+        raw = base64.b64decode(data["base64"], validate=True)
+        kind = np.dtype(TYPES[data["dtype"]])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"a packed array is damaged: {error!r}", "expected dtype, shape and base64") from error
+    require(
+        min(shape, default=0) >= 0 and math.prod(shape) * kind.itemsize == len(raw),
+        f"a packed array of the shape {shape} has {len(raw)} bytes",
+    )
+    return np.frombuffer(raw, dtype=kind).reshape(shape)
+
+
+def identity(model: Any) -> dict[str, Any]:
+    """Which model it was: enough to see that two captures are of the same."""
+    filled = model.config.filled()
+    plain = json.dumps(filled, default=_plain, ensure_ascii=True, sort_keys=True)
+    return {
+        "layout": model.config.layout,
+        "family": family_of(model.config.layout),
+        "sizes": {name: filled[name] for name in SIZES if filled.get(name) is not None},
+        "config_sha256": hashlib.sha256(plain.encode("ascii")).hexdigest(),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def capture(
+    reading: Reading | None, request: dict[str, Any], payloads: Sequence[dict[str, Any]], *, model: Any = None
+) -> dict[str, Any]:
+    """`request` is what was asked for, in the asker's words, so that it can be asked again.
+
+    Without a reading it is of a `model`, or of neither: an exercise has no model.
+    """
+    model = model if reading is None else reading.model
+    parts = ("source", "target", "written")
+    sides = {} if reading is None else {name: getattr(reading, name) for name in parts}
+    return {
+        "schema": SCHEMA,
+        "tool_version": __version__,
+        "model": {} if model is None else identity(model),
+        "request": request,
+        "tokens": {name: side.to_dict() for name, side in sides.items() if side is not None},
+        "payloads": list(payloads),
+    }
+
+
+def save_capture(path: str | Path, found: dict[str, Any]) -> None:
+    write_json(Path(path), found)
+
+
+def read_capture(path: str | Path) -> dict[str, Any]:
+    """Whatever a stranger may have put there: the outline is checked, so that who draws it need not."""
+    found = read_json_object(Path(path), MAX_CAPTURE)
+    schema = found.get("schema")
+    hint = f"this regard reads {SCHEMA}"
+    require(schema == SCHEMA, f"{path} is not a capture that can be read: its schema is {str(schema)[:60]!r}", hint)
+    for key, kind in {"model": dict, "request": dict, "tokens": dict, "payloads": list}.items():
+        require(isinstance(found.get(key), kind), f"{path}: '{key}' is not what a capture has there", "make it again")
+    for i, payload in enumerate(found["payloads"]):
+        good = isinstance(payload, dict) and isinstance(payload.get("type"), str)
+        require(good, f"{path}: payload {i} has no type", "make the capture again")
+    return found
