@@ -95,7 +95,7 @@ def hasty(pairs: Iterable[Pair]) -> Iterator[Pair]:
 
 
 def solemn(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """A twelfth of the pairs with capitals where they need not be: on some words, or one time in eight on all letters."""
+    """A twelfth of the pairs with capitals where they need not be: on some words, one time in eight on all letters."""
     for pt, en in pairs:
         chance = 12 * share(f"capitals {pt}")
         if chance < 0.125:

@@ -19,6 +19,7 @@ from regard.inspection.figures.drawing import Drawing
 from regard.inspection.figures.heat import heat_map
 from regard.inspection.figures.shown import Shown
 from regard.inspection.reading import Kind, Reading, watching
+from regard.models.base import Output
 from regard.models.bert import Bert
 from regard.models.gpt import Gpt
 from regard.models.transformer import Transformer
@@ -87,7 +88,7 @@ def _reader(reading: Reading) -> tuple[Kind, Callable[[Tensor], Tensor]]:
     if isinstance(model, Transformer) and reading.target is not None:
         return "decoder", lambda x: model.unembed(x, model.target_table)
     if isinstance(model, Bert) and "masked_lm" in model.config.heads:
-        return "encoder", lambda x: model.apply_head("masked_lm", x, None)
+        return "encoder", lambda x: Output(model.apply_head("masked_lm", x, None), x).logits
     raise UserError(
         "the logit lens needs a model that ends in words and has layers to look at",
         "give a language model, a translator or a BERT with its masked-word head",
