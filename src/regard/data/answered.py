@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from regard.data.corpus import Row
-from regard.data.examples import Encoded
+from regard.data.examples import Encoded, OfOneTokenizer
+from regard.data.inputs import second_text
 from regard.data.labelled import text_tensors
 from regard.data.shards import Shards
 from regard.data.windows import Window, span_of, windows_of
@@ -34,7 +35,7 @@ def answer_place(row: Row) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Answered:
+class Answered(OfOneTokenizer):
     """An example for each window of a context.
 
     Columns: ids; where the second text begins; first and last place of the answer, 0 and 0 where it is not in this
@@ -45,17 +46,9 @@ class Answered:
     max_len: int
 
     @property
-    def tokenizers(self) -> Sequence[Tokenizer]:
-        return [self.tokenizer]
-
-    @property
     def limits(self) -> tuple[int, ...]:
         places = self.max_len + 1
         return self.tokenizer.vocab_size, places, places, places
-
-    @property
-    def n_costly(self) -> int:
-        return 1
 
     @property
     def rules(self) -> Mapping[str, object]:
@@ -74,9 +67,8 @@ class Answered:
             yield Encoded([self._example(window, place) for window in windows])
 
     def _example(self, window: Window, place: tuple[int, int]) -> list[Sequence[int]]:
-        second = window.segments.index(1) if 1 in window.segments else len(window.ids)
         span = span_of(window, *place) if place != (0, 0) else (0, 0)
-        return [window.ids, [second], span, [window.text_ids.start, window.text_ids.stop]]
+        return [window.ids, [second_text(window.segments)], span, [window.text_ids.start, window.text_ids.stop]]
 
 
 @dataclass

@@ -46,6 +46,20 @@ class Examples(Protocol):
         """One result a row, in order; a row that cannot be used raises a `UserError` that says why, not where."""
 
 
+class OfOneTokenizer:
+    """What most have in common: the first column is read, the others tell about it."""
+
+    tokenizer: Tokenizer
+
+    @property
+    def tokenizers(self) -> Sequence[Tokenizer]:
+        return [self.tokenizer]
+
+    @property
+    def n_costly(self) -> int:
+        return 1
+
+
 @dataclass(frozen=True)
 class Texts:
     """Texts as they are, a column for each tokenizer, with the special tokens that it puts around a text."""

@@ -36,6 +36,11 @@ class Input(NamedTuple):
     "Tokens that had no room."
 
 
+def second_text(segments: Sequence[int]) -> int:
+    """Where the second text begins; behind the end where there is none."""
+    return segments.index(1) if 1 in segments else len(segments)
+
+
 def read_input_settings(directory: Path) -> InputSettings:
     path = directory / "tokenizer_config.json"
     config = read_json_object(path) if path.exists() else {}

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from regard.data.corpus import Row
-from regard.data.examples import Encoded
-from regard.data.inputs import Input, InputSettings, inputs_of
+from regard.data.examples import Encoded, OfOneTokenizer
+from regard.data.inputs import InputSettings, inputs_of, second_text
 from regard.data.pairs import padded
 from regard.data.shards import Shards
 from regard.errors import QUOTED, UserError, cut
@@ -23,7 +23,7 @@ HALF = 1 << 16
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labelled(OfOneTokenizer):
     """A row is one or two texts, and then its label, one of `labels`; without labels it is a number.
 
     Columns: ids; where the second text begins; the label.
@@ -36,16 +36,8 @@ class Labelled:
     "Of labels that the file calls otherwise."
 
     @property
-    def tokenizers(self) -> Sequence[Tokenizer]:
-        return [self.tokenizer]
-
-    @property
     def limits(self) -> tuple[int, ...]:
         return self.tokenizer.vocab_size, self.max_len + 1, len(self.labels) or HALF
-
-    @property
-    def n_costly(self) -> int:
-        return 1
 
     @property
     def rules(self) -> Mapping[str, object]:
@@ -64,7 +56,7 @@ class Labelled:
             if not all(map(str.strip, row[:-1])):
                 yield Encoded([], is_empty=True)
             else:
-                example = [found.ids, [second_text(found)], self._target(row[-1].strip())]
+                example = [found.ids, [second_text(found.segments)], self._target(row[-1].strip())]
                 yield Encoded([example], n_too_many=found.n_cut and len(found.ids) + found.n_cut)
 
     def _target(self, label: str) -> list[int]:
@@ -78,11 +70,6 @@ class Labelled:
             return list(struct.unpack("<2H", struct.pack("<f", float(label))))
         except (ValueError, OverflowError) as error:
             raise UserError(f"'{cut(label, QUOTED)}' is not a number", "expected one to learn from") from error
-
-
-def second_text(found: Input) -> int:
-    """Where the segments turn from 0 to 1; behind the end where they never do."""
-    return found.segments.index(1) if 1 in found.segments else len(found.ids)
 
 
 @dataclass

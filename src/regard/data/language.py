@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.data.corpus import Row
-from regard.data.examples import Encoded
+from regard.data.examples import Encoded, OfOneTokenizer
 from regard.data.pairs import padded
 from regard.data.shards import Shards
 from regard.errors import UserError
@@ -21,7 +21,7 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Documents:
+class Documents(OfOneTokenizer):
     """A row is a text, or a prompt and its answer. Columns: ids; how many of them are only given.
 
     A long text is cut into pieces that share one token, so that each token but the first has to be foreseen once.
@@ -31,16 +31,8 @@ class Documents:
     max_len: int
 
     @property
-    def tokenizers(self) -> Sequence[Tokenizer]:
-        return [self.tokenizer]
-
-    @property
     def limits(self) -> tuple[int, ...]:
         return self.tokenizer.vocab_size, self.max_len + 2
-
-    @property
-    def n_costly(self) -> int:
-        return 1
 
     @property
     def rules(self) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.data.corpus import Row
-from regard.data.examples import Encoded
+from regard.data.examples import Encoded, OfOneTokenizer
 from regard.data.pairs import padded
 from regard.data.shards import Shards
 from regard.data.windows import IGNORED, Window, labels_of, offsets_of, windows_of
@@ -35,7 +35,7 @@ def word_windows(tokenizer: Tokenizer, words: Sequence[str], max_len: int) -> tu
 
 
 @dataclass(frozen=True)
-class Tagged:
+class Tagged(OfOneTokenizer):
     """Sentences, an example for each window of one. Columns: ids; the number of each one's tag plus one, 0 for none."""
 
     tokenizer: Tokenizer
@@ -43,16 +43,8 @@ class Tagged:
     max_len: int
 
     @property
-    def tokenizers(self) -> Sequence[Tokenizer]:
-        return [self.tokenizer]
-
-    @property
     def limits(self) -> tuple[int, ...]:
         return self.tokenizer.vocab_size, len(self.labels) + 1
-
-    @property
-    def n_costly(self) -> int:
-        return 1
 
     @property
     def rules(self) -> Mapping[str, object]:

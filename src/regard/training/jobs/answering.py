@@ -1,5 +1,6 @@
 """Questions about a text: exact match and F1 of the best span over all windows."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from regard.data.answered import AnswerBatch, Answered, answer_place, collate_answers
 from regard.data.corpus import Row
+from regard.data.inputs import second_text
 from regard.data.labelled import text_tensors
 from regard.data.shards import Shards
 from regard.data.spans import best_cells, edges_of, span_table
@@ -46,15 +48,16 @@ class Answering(Job):
         rows = Sources(self.config).pairs("valid", self.config.valid.sentences)
         if not rows:
             return Validation(mean)
-        texts = ranks.merge([self._answer(model, row) for row in ranks.share(rows)])
         golds = [[row[2]] if answer_place(row) != (0, 0) else [] for row in rows]
+        may_lack = not all(golds)  # where every question has an answer, none is never the best
+        texts = ranks.merge([self._answer(model, row, may_lack) for row in ranks.share(rows)])
         return Validation(mean, (answer_f1(texts, golds), exact_match(texts, golds)), tuple(texts[:3]))
 
-    def _answer(self, model: Any, row: Row) -> str:
+    def _answer(self, model: Any, row: Row, may_lack: bool) -> str:
         question, context = row[:2]
         windows = windows_of(self.tokenizer, context, question, max_len=self.config.data.max_len)
         lengths = np.array([len(window.ids) for window in windows])
-        seconds = np.array([w.segments.index(1) if 1 in w.segments else len(w.ids) for w in windows])
+        seconds = np.array([second_text(window.segments) for window in windows])
         flat = np.concatenate([window.ids for window in windows])
         tensors = text_tensors((flat, lengths), seconds, self.pad_id)
         ids, valid, segments = (None if each is None else each.to(model.device) for each in tensors)
@@ -63,7 +66,8 @@ class Answering(Job):
         edges = edges_of(context, windows)
         table = span_table(windows, list(scores), edges, LONGEST)
         cells = best_cells(table, 1)
-        if not cells or float(table[cells[0]]) < float(min(score[0].sum() for score in scores)):
+        none = float(min(score[0].sum() for score in scores)) if may_lack else -math.inf
+        if not cells or float(table[cells[0]]) < none:
             return ""
         first, more = cells[0]
         return context[int(edges.starts[first]) : int(edges.ends[first + more])]
