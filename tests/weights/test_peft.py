@@ -221,7 +221,7 @@ def test_half_a_head_is_written_whole(name: str, tmp_path: Path) -> None:
 
 
 BODIES = {"bert": "bert pre-training", "roberta": "roberta masked lm", "distilbert": "distilbert bare"}
-BODIES |= {"electra": "electra bare", "gpt2": "gpt2"}
+BODIES |= {"electra": "electra bare", "gpt2": "gpt2", "llama": "llama"}
 TASKS = {"classification": "SEQ_CLS", "tags": "TOKEN_CLS", "span": "QUESTION_ANS"}
 
 
@@ -230,10 +230,11 @@ def test_an_adapter_brings_its_head_to_a_model_without_one(name: str, tmp_path: 
     """The usual adapter for classes: its base on the hub is a model for words, and the head is in the adapter."""
     family, kind = name.split(" ")
     save_base(BODIES[family], tmp_path / "base")
+    change_json(tmp_path / "base/config.json", pad_token_id=0)
     cls, _ = tiny.ALL[name]
     labels = {} if kind == "span" else {"num_labels": 3}
     body = getattr(hf, cls).from_pretrained(tmp_path / "base", **labels)
-    settings = {"target_modules": r".*(query|q_lin|c_attn)", "task_type": TASKS[kind], "init_lora_weights": False}
+    settings = {"target_modules": r".*(query|q_lin|c_attn|q_proj)", "task_type": TASKS[kind], "init_lora_weights": False}
     theirs = peft.get_peft_model(body, peft.LoraConfig(**settings)).eval()
     theirs.save_pretrained(tmp_path / "adapter")
     change_json(tmp_path / "adapter/adapter_config.json", base_model_name_or_path=str(tmp_path / "base"))

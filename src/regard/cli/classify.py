@@ -11,7 +11,7 @@ import click
 
 from regard.cli.counting import Count
 from regard.cli.opening import open_task, opening, precision_option
-from regard.cli.records import Row, is_typed, rows, total
+from regard.cli.records import Row, file_option, is_typed, rows, total
 from regard.cli.showing import bar, flat, is_screen, percent, shortened
 from regard.errors import USAGE, UserError
 from regard.text.labelled import TEMPLATE, WAYS, checked_labels, parts_of
@@ -36,12 +36,7 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("texts", nargs=-1)
 @click.option("--model", help="A directory or hf:owner/name of a classifier; with --zero-shot a language model.")
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Read this file: one text a line, or a table (.csv, .tsv, .jsonl, .parquet).",
-)
+@file_option
 @click.option("--column", "columns", multiple=True, metavar="NAME", help="The table's column of texts; two for pairs.")
 @click.option("--pairs", is_flag=True, help="Two TEXTS make a pair; in a line a tab stands between them.")
 @click.option("--top", type=click.IntRange(min=1), help="Labels to show for each text, the likeliest first. [1]")

@@ -11,7 +11,7 @@ import click
 
 from regard.cli.counting import Count
 from regard.cli.opening import open_task, opening, precision_option
-from regard.cli.records import is_typed, rows, total
+from regard.cli.records import column_option, file_option, is_typed, rows, total
 from regard.cli.showing import bar, flat, is_screen, percent, shortened
 from regard.errors import USAGE, UserError
 
@@ -34,13 +34,8 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("texts", nargs=-1)
 @click.option("--model", help="A directory or hf:owner/name of a masked language model.")
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(path_type=Path),
-    help="Read this file: one text a line, or a table (.csv, .tsv, .jsonl, .parquet).",
-)
-@click.option("--column", metavar="NAME", help="The column of the table that holds the texts.")
+@file_option
+@column_option
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="Words to show for each gap.")
 @click.option("--targets", metavar="A,B,...", help="Choose among these words only; each must be one token.")
 @precision_option

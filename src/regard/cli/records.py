@@ -5,8 +5,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
+import click
+
 from regard.cli.terminal import tell
 from regard.errors import USAGE, UserError
+
+file_option = click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Read this file: one text a line, or a table (.csv, .tsv, .jsonl, .parquet).",
+)
+column_option = click.option("--column", metavar="NAME", help="The column of the table that holds the texts.")
 
 
 def records(texts: Sequence[str]) -> Iterator[str]:

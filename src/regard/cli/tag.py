@@ -12,7 +12,7 @@ import click
 
 from regard.cli.counting import Count
 from regard.cli.opening import open_task, opening, precision_option
-from regard.cli.records import is_typed, lines_in, read
+from regard.cli.records import column_option, file_option, is_typed, rows, total
 from regard.cli.terminal import visible
 from regard.errors import USAGE, UserError
 
@@ -32,7 +32,8 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("texts", nargs=-1)
 @click.option("--model", help="A directory or hf:owner/name.")
-@click.option("--file", "path", type=click.Path(path_type=Path), help="Read this file, one text a line.")
+@file_option
+@column_option
 @click.option("--strict", is_flag=True, help="Only tags that agree with each other: no I- without its beginning.")
 @precision_option
 @click.option("--conll", is_flag=True, help="One word and its tag a line, a blank line after each text.")
@@ -41,6 +42,7 @@ def command(
     texts: tuple[str, ...],
     model: str | None,
     path: Path | None,
+    column: str | None,
     strict: bool,
     precision: str,
     conll: bool,
@@ -52,13 +54,13 @@ def command(
     """
     if conll and as_json:
         raise UserError("both --conll and --json were given", "leave out one of them", exit_code=USAGE)
-    lines = read(texts, path)
+    lines = (text for (text,) in rows(texts, path, [] if column is None else [column]))
     with opening(model, "Tagger"):
         from regard.tasks.tagger import Tagger
 
         tag = open_task(model, Tagger, precision)
     write = write_conll if conll else write_json if as_json else show
-    with closing(Count("texts", None if path is None else lines_in(path))) as count:
+    with closing(Count("texts", total(path))) as count:
         for found in run(tag, lines, count, typed=is_typed(texts, path), strict=strict):
             count.make_room()
             write(found)

@@ -101,9 +101,11 @@ def with_head(
     own = {name: entry for name, entry in read_tensors(directory).items() if ".lora_" not in name}
     ends = tuple(end for end, task in TASKS.items() if task == read_settings(directory).task_type and own)
     name = next((name for name in layout.architectures if name.endswith(ends)), layout.architecture_of(theirs))
-    if name == layout.architecture_of(theirs):
+    if name == (old := layout.architecture_of(theirs)):
         return theirs, entries
     tables = layout.architectures[name].tensors
+    gone = tuple(f"{key}." for key in layout.architectures[old].tensors if key not in tables)
+    entries = {key: entry for key, entry in entries.items() if not f"{key}.".startswith(gone)}
     outs = [f"{key}.weight" for key, rule in tables.items() if rule.ours[0].endswith(("classify", "tag"))]
     labels = sum(entry.shape[0] for key, entry in own.items() if key in outs and entry.shape)
     return {**theirs, "architectures": [name], "id2label": None, "num_labels": labels}, entries | own
