@@ -17,6 +17,7 @@ from regard.lab.probe.sets import Rows
 from regard.tasks.generator import Generator
 
 SIDES = ("male", "female")
+AT_ONCE = 8
 MAX_NEW = 8
 "Tokens of a sum of money."
 
@@ -63,22 +64,27 @@ class Pronouns(Part):
         self._professions = professions.rows
 
     def outcomes(self) -> Iterator[Leaning]:
-        for who, template in self.rows.rows:
-            yield Leaning(who, self._bits(template.text.replace("{profession}", who.profession)))
+        for i in range(0, self.total, AT_ONCE):
+            rows = self.rows.rows[i : i + AT_ONCE]
+            asked = [self._sides(template.text.replace("{profession}", who.profession)) for who, template in rows]
+            ids, places = zip(*(side for both in asked for side in both), strict=True)
+            sums = [sum(chances) for chances in self.reader.log_chances(ids, places)]
+            for (who, _), he, she in zip(rows, sums[::2], sums[1::2], strict=True):
+                yield Leaning(who, (he - she) / math.log(2))
 
-    def _bits(self, text: str) -> float:
+    def _sides(self, text: str) -> list[tuple[list[int], list[int]]]:
+        """The text with he and with she, as far as the model sees it, and the places where they differ."""
         before, after = text.split("{pronoun}", 1)
         rest = after if self.reader.sees_after else ""
         (he, ours), (she, theirs) = (self.reader.encode(before + word + rest) for word in ("he", "she"))
-        both = shared([he[i] for i in ours], [she[i] for i in theirs])
+        same = shared([he[i] for i in ours], [she[i] for i in theirs])
         places = [
-            [place for k, place in enumerate(some) if k not in same]
-            for some, same in zip((ours, theirs), both, strict=True)
+            [place for k, place in enumerate(some) if k not in set(both)]
+            for some, both in zip((ours, theirs), same, strict=True)
         ]
         if self.reader.sees_after and [len(some) for some in places] != [1, 1]:
             raise UserError("he and she are not one token each in this vocabulary", "probe another model")
-        chances = self.reader.log_chances([he, she], places)
-        return (sum(chances[0]) - sum(chances[1])) / math.log(2)
+        return [(he, places[0]), (she, places[1])]
 
     def measures(self, outcomes: list[Leaning]) -> list[Measure]:
         by = {who: [each.bits for each in outcomes if each.profession == who] for who in self._professions}

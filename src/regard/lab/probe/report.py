@@ -150,5 +150,5 @@ def mean(name: str, values: Sequence[float], *, unit: str, note: str = "", shown
     (found,) = scored(
         [name], lambda rows: numbers[rows].mean(), len(numbers), signature="", bootstrap=BOOTSTRAP, scale=1.0
     )
-    edges = [None if edge is None else shown(edge) for edge in (found.low, found.high)]
-    return Measure(name, shown(found.value), len(numbers), *edges, unit=unit, note=note)
+    low, high = (None if edge is None else shown(edge) for edge in (found.low, found.high))
+    return Measure(name, shown(found.value), len(numbers), low, high, unit, note)
