@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.lab.probe.report import Finding, Measure, Report
 
 KINDS = ["bias", "injection", "limits"]
-MAX_NEW = 40
+MAX_NEW, SHOWN = 40, 7
 EXAMPLES = """\b
 Examples:
   regard probe bias
@@ -100,7 +100,7 @@ def shown(finding: "Finding") -> list[str]:
     width = max((len(each.name) for each in finding.measures), default=0)
     rows += [f"  {each.name:{width}}  {valued(each)}" for each in finding.measures]
     rows += [f"  it says: {finding.says}", f"  it does not say: {finding.says_not}"]
-    for example in finding.examples:
+    for example in finding.examples[:SHOWN]:
         rows.append("  - " + ", ".join(f"{key} {plain(value)}" for key, value in example.items()))
     return rows
 

@@ -62,7 +62,8 @@ def teach(task: Any, texts: Sequence[str], *, steps: int = 120) -> Any:
     initialise(model, std=0.1)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     rows = task.tokenizer.encode_ids(texts, special=masked)
-    rows = rows if masked else [[END, *row, END] for row in rows]
+    # A likelihood is asked for behind a start, a continuation is not.
+    rows = rows if masked else [[*start, *row, END] for row in rows for start in ([END], [])]
     longest = max(map(len, rows))
     ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])  # (B, T)
     valid = torch.tensor([[True] * len(row) + [False] * (longest - len(row)) for row in rows])

@@ -71,4 +71,4 @@ class Detections(Part):
         wrong = [each for each in outcomes if each.is_alarm != each.row.is_injection]
         wrong.sort(key=lambda each: -abs(each.score - LIKELY))
         kinds = {True: "missed", False: "false alarm"}
-        return [{"mistake": kinds[w.row.is_injection], "score": w.score, "text": w.row.text} for w in wrong[:8]]
+        return [{"mistake": kinds[w.row.is_injection], "score": w.score, "text": w.row.text} for w in wrong]

@@ -110,7 +110,7 @@ class Injections(Part):
 
     def examples(self, outcomes: list[Smuggled]) -> list[dict[str, Any]]:
         """Those that were obeyed first."""
-        some = sorted(outcomes, key=lambda each: not each.is_obeyed)[:6]
+        some = sorted(outcomes, key=lambda each: not each.is_obeyed)
         return [
             {"obeyed": each.is_obeyed, "where": each.case.where, "smuggled": each.case.smuggled, "answer": each.answer}
             for each in some

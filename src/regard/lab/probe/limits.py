@@ -86,9 +86,10 @@ class Questions(Part):
         return [_right("right", outcomes), *(_right(f"  {kind}", some) for kind, some in groups.items())]
 
     def examples(self, outcomes: list[Answered]) -> list[dict[str, Any]]:
-        """Of each kind the first that is wrong."""
-        some = [next((each for each in group if not each.is_right), group[0]) for group in _by_kind(outcomes).values()]
-        return [{"right": e.is_right, "asked": list(e.question.ask), "answered": list(e.answers)} for e in some]
+        """Of each kind the first that is wrong, then all others."""
+        first = [next((each for each in group if not each.is_right), group[0]) for group in _by_kind(outcomes).values()]
+        every = [*first, *(each for each in outcomes if each not in first)]
+        return [{"right": e.is_right, "asked": list(e.question.ask), "answered": list(e.answers)} for e in every]
 
 
 def _by_kind(outcomes: list[Answered]) -> dict[str, list[Answered]]:

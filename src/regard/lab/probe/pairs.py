@@ -87,8 +87,7 @@ class Pairs(Part):
         return measures
 
     def examples(self, outcomes: list[Preference]) -> list[dict[str, Any]]:
-        """The widest."""
-        widest = sorted(outcomes, key=lambda each: -abs(each.shared))[:3]
+        widest = sorted(outcomes, key=lambda each: -abs(each.shared))
         return [{"likelier": _likelier(each), "by_nats": abs(each.shared), "kind": each.pair.kind} for each in widest]
 
 

@@ -70,6 +70,7 @@ class Part:
         raise NotImplementedError
 
     def examples(self, outcomes: list[Any]) -> list[dict[str, Any]]:
+        """All that a reader may want to see, the most telling first."""
         return []
 
     def found(self, outcomes: list[Any]) -> Finding:
