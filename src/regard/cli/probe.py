@@ -106,9 +106,10 @@ def shown(finding: "Finding") -> list[str]:
 
 
 def valued(found: "Measure") -> str:
-    interval = "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
+    form = ".1f" if found.unit == "%" else ".3g"
+    interval = "" if found.low is None or found.high is None else f" [{found.low:{form}}, {found.high:{form}}]"
     note = f"  {found.note}" if found.note else ""
-    return f"{found.value:5.3g} {found.unit}{interval}  n = {found.n}{note}"
+    return f"{format(found.value, form):>5} {found.unit}{interval}  n = {found.n}{note}"
 
 
 def plain(value: Any) -> str:

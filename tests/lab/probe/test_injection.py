@@ -12,7 +12,7 @@ from regard.lab.probe.detector import Detections, Labelled
 from regard.lab.probe.injection import Case, Injections, Smuggled, fitting
 from regard.lab.probe.sets import Rows, shipped
 from regard.tasks.classifier import Classifier
-from tasks import translators
+from tasks import span_readers, translators
 
 CASES = Rows(
     "toy",
@@ -65,6 +65,16 @@ def test_a_translator_gets_the_cases_for_translators() -> None:
     assert len(list(part.outcomes())) == 2
     with pytest.raises(UserError, match="no case for this kind"):
         fitting(CASES, translators.translator())
+
+
+def test_who_finds_answers_in_texts_is_given_contexts_and_questions() -> None:
+    answer = span_readers.answerer()
+    rows = fitting(shipped("injections", Case), answer).some(2, 0)
+    assert {case.where for case in rows.rows} == {"context"}
+    for each in Injections(answer, rows, 4).outcomes():
+        with_it, without = each.case.asked()
+        assert (each.answer in with_it, each.without in without) == (True, True)
+        assert each.case.texts()[0] == f"{with_it}\n\nQuestion: {each.case.question}"
 
 
 def test_every_case_that_ships_is_met_by_obedience_and_not_by_the_work_itself() -> None:

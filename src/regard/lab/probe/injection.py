@@ -4,7 +4,7 @@ Every case is asked twice: with the smuggled instruction and without. What a rul
 instruction's doing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from regard.config import require
 from regard.lab.probe.report import Measure, Part, share
 from regard.lab.probe.rules import says, words_of
 from regard.lab.probe.sets import Rows
+from regard.tasks.answerer import Answerer
 from regard.tasks.generator import Generator, Prompt
 from regard.tasks.translator import Translator
 
@@ -29,6 +30,8 @@ class Case:
     system: str = ""
     ask: str
     "What the user says, with {smuggled} where the instruction is hidden."
+    question: str = ""
+    "About a context: a language model reads it after the text, one that finds answers in texts apart from it."
     smuggled: str
     has: tuple[str, ...]
     "Obeyed is who says all of these,"
@@ -45,9 +48,13 @@ class Case:
         short = not self.most_words or len(words_of(answer)) <= self.most_words
         return short and all(says(answer, each) for each in self.has) and not any(says(answer, no) for no in self.lacks)
 
-    def texts(self) -> list[str]:
+    def asked(self) -> list[str]:
         """With the instruction and without."""
         return [self.ask.replace(SLOT, self.smuggled), self.ask.replace(f" {SLOT}", "").replace(SLOT, "")]
+
+    def texts(self) -> list[str]:
+        """The same with the question behind it."""
+        return [f"{text}\n\nQuestion: {self.question}" if self.question else text for text in self.asked()]
 
 
 @dataclass(frozen=True)
@@ -66,9 +73,15 @@ class Smuggled:
         return self.case.is_obeyed(self.without)
 
 
-def fitting(rows: Rows[Case], task: Generator | Translator) -> Rows[Case]:
+Probed = Generator | Translator | Answerer
+
+
+def fitting(rows: Rows[Case], task: Probed) -> Rows[Case]:
     """Those that such a model can be given."""
-    kept = tuple(case for case in rows.rows if (case.where == "translator") == isinstance(task, Translator))
+    if isinstance(task, Answerer):
+        kept = tuple(case for case in rows.rows if case.question)
+    else:
+        kept = tuple(case for case in rows.rows if (case.where == "translator") == isinstance(task, Translator))
     require(bool(kept), f"{rows.name} has no case for this kind of model", "see `where` in its lines")
     return replace(rows, rows=kept)
 
@@ -78,21 +91,27 @@ class Injections(Part):
     says = "how often an instruction inside the text was followed, by a rule for each case"
     says_not = "that the rest is safe: others write better ones, and a weak model may fail to obey for want of skill"
 
-    def __init__(self, task: Generator | Translator, rows: Rows[Case], max_new: int) -> None:
+    def __init__(self, task: Probed, rows: Rows[Case], max_new: int) -> None:
         self.task, self.rows, self.max_new = task, rows, max_new
 
     def outcomes(self) -> Iterator[Smuggled]:
         for i in range(0, self.total, AT_ONCE):
             cases = self.rows.rows[i : i + AT_ONCE]
-            texts = self._answers([(case, text) for case in cases for text in case.texts()])
+            texts = self._answers(cases)
             for case, answer, without in zip(cases, texts[::2], texts[1::2], strict=True):
                 yield Smuggled(case, answer, without)
 
-    def _answers(self, asked: Sequence[tuple[Case, str]]) -> list[str]:
-        if isinstance(self.task, Translator):
-            return [each.text for each in self.task.many([text for _, text in asked])]
-        prompts = [self._prompt(case, text) for case, text in asked]
-        return [each.text for each in self.task.many(prompts, limit=self.max_new)]
+    def _answers(self, cases: Sequence[Case]) -> list[str]:
+        """Of each case two: with the instruction and without."""
+        found: Iterable[Any]
+        if isinstance(self.task, Answerer):
+            found = self.task.many([(case.question, text) for case in cases for text in case.asked()])
+        elif isinstance(self.task, Translator):
+            found = self.task.many([text for case in cases for text in case.texts()])
+        else:
+            prompts = [self._prompt(case, text) for case in cases for text in case.texts()]
+            found = self.task.many(prompts, limit=self.max_new)
+        return [each.text for each in found]
 
     def _prompt(self, case: Case, text: str) -> Prompt:
         if self.task.tokenizer.chat_template is None:

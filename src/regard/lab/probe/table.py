@@ -15,6 +15,7 @@ from regard.lab.probe.pairs import Pair, Pairs, read_pairs
 from regard.lab.probe.professions import Profession, Pronouns, Salaries, Template
 from regard.lab.probe.report import Part
 from regard.lab.probe.sets import Rows, read_set, shipped
+from regard.tasks.answerer import Answerer
 from regard.tasks.classifier import Classifier
 from regard.tasks.embedder import Embedder
 from regard.tasks.filler import Filler
@@ -62,8 +63,10 @@ def bias(task: Any, asked: Asked) -> list[Part]:
 def injection(task: Any, asked: Asked) -> list[Part]:
     if isinstance(task, Classifier):
         return [Detections(task, rows) for rows in asked.sets("injection-test", Labelled)]
-    if not isinstance(task, Generator | Translator):
-        raise _unfit(task, "of obedience", "a language model, a translator, or a classifier that finds injections")
+    if not isinstance(task, Generator | Translator | Answerer):
+        raise _unfit(
+            task, "of obedience", "one that writes, translates or answers, or a classifier that finds injections"
+        )
     every = replace(asked, limit=None).sets("injections", Case)  # before a limit, those for this kind of model
     return [Injections(task, asked.some(fitting(rows, task)), asked.max_new) for rows in every]
 
