@@ -52,6 +52,7 @@ VERBS = {
     "list": Verb("look", "regard.cli.listing", "List what exists: families, presets, recipes, data, models."),
     "verify": Verb("judge", "regard.cli.verifying", "Check every promised equality on your own model."),
     "bench": Verb("judge", "regard.cli.bench", "Measure a model's speed, memory and energy here."),
+    "probe": Verb("judge", "regard.cli.probe", "Probe what a model prefers, obeys and cannot do."),
     "convert": Verb("change", "regard.cli.convert", "Rewrite a checkpoint as a safetensors directory."),
 }
 

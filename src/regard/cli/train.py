@@ -31,6 +31,7 @@ Examples:
 """
 TASKS = ["translate", "classify", "tag", "answer", "fill", "generate"]
 RECIPES = Path(__file__).parent.parent / "recipes"
+SHIPPED = "regard:"
 
 
 files = click.Path(path_type=Path)
@@ -131,13 +132,19 @@ def with_absolute_paths(config: "RunConfig") -> "RunConfig":
     """So that the run goes on from any folder."""
     files: dict[str, Any] = {name: getattr(config.data, name) for name in ("train", "valid", "test")}
     found: dict[str, Any] = {
-        name: tuple(str(expanded(path).absolute()) for path in paths) for name, paths in files.items()
+        name: tuple(str(placed(path).absolute()) for path in paths) for name, paths in files.items()
     }
     model = config.model
     if isinstance(init := model.get("init"), str) and not init.startswith("hf:"):
         check_name(init)
         model = model | {"init": str(expanded(by_name(init)).absolute())}
     return replace(config, data=replace(config.data, **found), model=model)
+
+
+def placed(path: str) -> Path:
+    """`regard:` is the package itself, for recipes whose rows ship with it."""
+    here = path.removeprefix(SHIPPED)
+    return expanded(path) if here == path else RECIPES.parent / here
 
 
 def find_recipe(name: str) -> Path:

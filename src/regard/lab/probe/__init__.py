@@ -1,0 +1,1 @@
+"""What a model prefers, obeys and cannot do: import the files themselves."""

@@ -1,0 +1,98 @@
+"""Association tests for vectors: are these words nearer to those than the others are? (Caliskan et al. 2017, WEAT.)
+
+For sentence vectors (SEAT, May et al. 2019) each word stands in sentences that say nothing else; here a word's vector
+is the mean over them, so that the test is exact: all ways to part the words are tried, and no draw is needed.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config import require
+from regard.lab.probe.report import Measure, Part
+from regard.lab.probe.sets import Rows
+from regard.tasks.embedder import Embedder
+
+EXACT = 20_000
+"Ways to part the words that are all tried; of more, so many are drawn by the seed."
+Vectors = NDArray[np.float64]
+SENTENCES = ("This is about {word}.", "It is the word {word}.", "Here we speak of {word}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Association:
+    name: str
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    "Two kinds of things, as many of each."
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    "Two kinds of words they may be near to."
+
+    def __post_init__(self) -> None:
+        require(len(self.x) == len(self.y) >= 2, "x and y have not as many words", "give as many of each, two at least")
+        require(min(len(self.a), len(self.b)) >= 1, "a or b is empty", "give words for both")
+
+
+@dataclass(frozen=True)
+class Associated:
+    test: Association
+    effect: float
+    p: float
+    n_ways: int
+
+
+class Associations(Part):
+    name = "associations"
+    says = "by how many standard deviations the first kind is nearer to the first words (2 at most)"
+    says_not = "that vectors will be unfair in use; a few words of our choice are weak evidence both ways"
+
+    def __init__(self, embed: Embedder, rows: Rows[Association], seed: int) -> None:
+        self.embed, self.rows, self.seed = embed, rows, seed
+
+    def outcomes(self) -> Iterator[Associated]:
+        for test in self.rows.rows:
+            x, y, a, b = (self._vectors(words) for words in (test.x, test.y, test.a, test.b))
+            nearer = nearness(np.concatenate([x, y]), a, b)
+            p, n_ways = p_value(nearer, seed=self.seed)
+            yield Associated(test, effect_size(nearer), p, n_ways)
+
+    def _vectors(self, words: tuple[str, ...]) -> Vectors:
+        texts = [sentence.replace("{word}", word) for word in words for sentence in SENTENCES]
+        return self.embed(texts).astype(np.float64).reshape(len(words), len(SENTENCES), -1).mean(1)  # (words, D)
+
+    def measures(self, outcomes: list[Associated]) -> list[Measure]:
+        notes = [f"p = {each.p:.4f} of {each.n_ways:,} ways" for each in outcomes]
+        return [
+            Measure(each.test.name, each.effect, 2 * len(each.test.x), unit="d", note=note)
+            for each, note in zip(outcomes, notes, strict=True)
+        ]
+
+
+def nearness(words: Vectors, a: Vectors, b: Vectors) -> Vectors:
+    """s(w, A, B): of each word the mean cosine to A less the mean cosine to B."""
+    words, a, b = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (words, a, b))
+    return (words @ a.T).mean(1) - (words @ b.T).mean(1)
+
+
+def effect_size(nearer: Vectors) -> float:
+    """The first half of the words against the second; the deviation is that of a sample, as in SEAT's program."""
+    half, spread = len(nearer) // 2, float(nearer.std(ddof=1))
+    return float(nearer[:half].mean() - nearer[half:].mean()) / spread if spread > 0 else 0.0
+
+
+def p_value(nearer: Vectors, *, seed: int) -> tuple[float, int]:
+    """How many ways to part the words into halves give a larger difference than this one; and how many were tried."""
+    n, half = len(nearer), len(nearer) // 2
+    if (n_ways := math.comb(n, half)) <= EXACT:
+        chosen = np.array(list(itertools.combinations(range(n), half)))
+    else:
+        chance = np.random.default_rng(seed)
+        chosen, n_ways = np.array([chance.permutation(n)[:half] for _ in range(EXACT)]), EXACT
+    firsts = nearer[chosen].sum(1)
+    # The total is fixed, so the larger first half has the larger difference. Equal is not larger, but for rounding.
+    return float((firsts > nearer[:half].sum() + 1e-12).mean()), n_ways

@@ -1,0 +1,38 @@
+"""By what an answer is judged: rules that a reader can check by hand, and that no model has a say in."""
+
+import re
+from collections.abc import Sequence
+
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+WORDS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen twenty""".split()  # noqa: SIM905  # a column of one word a line says no more
+
+
+def words_of(text: str) -> list[str]:
+    """Lower case, without marks; an apostrophe stays inside its word."""
+    return re.findall(r"\w+(?:['’]\w+)*", text.casefold())
+
+
+def place_of(phrase: str, text: str) -> int | None:
+    """Where the words of the phrase first stand together in the text, counted in words."""
+    wanted, words = words_of(phrase), words_of(text)
+    starts = range(len(words) - len(wanted) + 1) if wanted else ()
+    return next((i for i in starts if words[i : i + len(wanted)] == wanted), None)
+
+
+def says(text: str, phrase: str) -> bool:
+    return place_of(phrase, text) is not None
+
+
+def first_named(text: str, options: Sequence[str]) -> str | None:
+    """The option that the text names first; of two at one place the longer."""
+    places = {option: place for option in options if (place := place_of(option, text)) is not None}
+    return min(places, key=lambda option: (places[option], -len(option)), default=None)
+
+
+def last_number(text: str) -> float | None:
+    """In digits, or in words up to twenty; what stands last, for a sum is often repeated before its result."""
+    found = [(match.start(), float(match[0].replace(",", ""))) for match in NUMBER.finditer(text)]
+    for value, word in enumerate(WORDS):
+        found += [(match.start(), float(value)) for match in re.finditer(rf"\b{word}\b", text.casefold())]
+    return max(found)[1] if found else None
