@@ -8,7 +8,7 @@ from regard.config import require
 from regard.text.train import TokenizerConfig
 from regard.training.schedule import ScheduleKind
 
-TaskName = Literal["translate", "classify", "tag", "answer", "fill", "generate"]
+TaskName = Literal["translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context"]
 
 
 @dataclass(frozen=True, kw_only=True)
