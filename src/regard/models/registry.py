@@ -41,7 +41,7 @@ FAMILIES: dict[str, Family] = {
         Family("llama", gpt.Gpt, gpt.GptConfig),
         Family("vit", vit.Vit, vit.VitConfig),
         Family("recurrent", recurrent.build, recurrent.RecurrentConfig),
-        Family("wordvectors", wordvectors.WordVectors, wordvectors.WordVectorsConfig),
+        Family("wordvectors", wordvectors.WordVectorModel, wordvectors.WordVectorsConfig),
         Family("elmo", elmo.Elmo, elmo.ElmoConfig),
     )
 }

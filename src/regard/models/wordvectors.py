@@ -50,7 +50,7 @@ class WordVectorsConfig(ModelConfig):
         require("tag" not in self.heads or bool(self.labels), "a head that tags needs the names of its labels")
 
 
-class WordVectors(Model):
+class WordVectorModel(Model):
     config: WordVectorsConfig
 
     def __init__(self, config: WordVectorsConfig) -> None:
