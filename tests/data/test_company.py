@@ -1,7 +1,5 @@
 """Who is near whom and who was drawn: the published distributions, and nothing that depends on the batch."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 

@@ -54,7 +54,9 @@ def test_padding_on_the_right_changes_no_vector(ids: Tensor) -> None:
     valid = torch.arange(7) < torch.tensor([[7], [4], [1]])
     padded = model.vectors(ids.masked_fill(~valid, 0), valid)
     for row, length in enumerate([7, 4, 1]):
-        torch.testing.assert_close(padded[row, :length], model.vectors(ids[row : row + 1, :length])[0], atol=1e-6, rtol=0)
+        torch.testing.assert_close(
+            padded[row, :length], model.vectors(ids[row : row + 1, :length])[0], atol=1e-6, rtol=0
+        )
 
 
 def test_turning_a_row_twice_gives_it_back() -> None:

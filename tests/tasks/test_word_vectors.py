@@ -1,4 +1,4 @@
-"""Near words and sums of words on planted vectors, files that others open, and vectors that know where a word stands."""
+"""Near words and sums of words on planted vectors, files that others open, and vectors of words in their places."""
 
 from pathlib import Path
 
@@ -13,36 +13,15 @@ from regard.data.vectors import write_word2vec
 from regard.errors import UserError
 from regard.models.base import initialise
 from regard.models.elmo import Elmo, ElmoConfig
-from regard.models.wordvectors import WordVectorModel, WordVectorsConfig
 from regard.tasks.context_vectors import ContextVectors
 from regard.tasks.word_vectors import WordVectors
 from regard.text.sums import sum_of
-from regard.text.tokenizer import Tokenizer
-from regard.text.train import TokenizerConfig, train
-from regard.weights.store import save_model
-
-PLANTED = {
-    "man": (1, 0, 0, 0), "woman": (1, 1, 0, 0), "uncle": (0.2, 0, 1, 0), "aunt": (0.2, 1, 1, 0),
-    "brother": (0.6, 0, 0.7, 0.3), "sister": (0.6, 1, 0.7, 0.3), "bank": (0, 0, 0, 1), "river": (0, 0.1, 0, 1),
-}  # fmt: skip
-
-
-def tokenizer() -> Tokenizer:
-    return train([" ".join(PLANTED)], TokenizerConfig("bare-word", 100, lowercase=True, min_frequency=1), purpose="words")
+from tasks.planted import PLANTED, save, tokenizer
 
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, words = tmp_path_factory.mktemp("planted"), tokenizer()
-    config = WordVectorsConfig(vocab_size=words.vocab_size, d_model=4, pad_id=words.pad_id, bos_id=words.bos_id)
-    model = WordVectorModel(config)
-    for word, vector in PLANTED.items():
-        id = words.id_of(word)
-        assert id is not None
-        model.vectors.weight.data[id] = torch.tensor(vector)
-    save_model(model, folder)
-    words.save(folder)
-    return folder
+    return save(tmp_path_factory.mktemp("planted"))
 
 
 def test_a_sum_of_planted_vectors_finds_its_word(planted: Path) -> None:
@@ -94,7 +73,9 @@ def test_a_sum_is_read_as_it_is_written(terms: list[tuple[str, str]]) -> None:
     assert sum_of(text.replace(" ", "")) == (plus, minus)
 
 
-@pytest.mark.parametrize("text", ["", "man +", "man + - aunt", "- man", "man uncle", "a b c d", "+", "man uncle - aunt"])
+@pytest.mark.parametrize(
+    "text", ["", "man +", "man + - aunt", "- man", "man uncle", "a b c d", "+", "man uncle - aunt"]
+)
 def test_what_is_no_sum_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="is no sum of words"):
         sum_of(text)

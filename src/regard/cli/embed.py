@@ -114,9 +114,7 @@ def show_words(embed: Any, lines: Iterator[str], model: str | None) -> None:
         raise UserError(f"{model or 'the model'} has no vectors of words", hint)
     while chunk := list(islice(lines, CHUNK)):
         for text, found in zip(chunk, embed.in_place(chunk), strict=True):
-            rows = [
-                {**each._asdict(), "vector": None if each.vector is None else plain(each.vector)} for each in found
-            ]
+            rows = [{**each._asdict(), "vector": None if each.vector is None else plain(each.vector)} for each in found]
             click.echo(json.dumps({"text": text, "words": rows}, ensure_ascii=False))
 
 

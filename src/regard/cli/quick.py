@@ -20,7 +20,8 @@ USUAL_NAMES: dict[str, list[tuple[str, ...]]] = {
     "fill": [("text",), ("sentence",), ("content",)],
     "generate": [("prompt", "response"), ("instruction", "response"), ("question", "answer"), ("prompt", "completion"),
                  ("text",), ("content",)],
-    **dict.fromkeys(("embed", "embed-in-context"), [("text",), ("sentence",), ("content",)]),
+    "embed": [("text",), ("sentence",), ("content",)],
+    "embed-in-context": [("text",), ("sentence",), ("content",)],
 }  # fmt: skip
 "Task -> names that columns often have, looked for in this order."
 PRESETS = {"embed": "word2vec", "embed-in-context": "elmo-small"}

@@ -69,7 +69,7 @@ class Job(ABC):
         """What of a row a vocabulary is learnt from."""
         return row[: cls.n_texts]
 
-    def meet(self, train: Shards) -> None:
+    def meet(self, train: Shards) -> None:  # noqa: B027  # most have nothing to ask
         """Before the first batch: what has to be known of all training rows."""
 
     @abstractmethod
