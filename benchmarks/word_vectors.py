@@ -55,19 +55,17 @@ def train(config: Any, folder: Path) -> float:
     return trainer.progress.seconds
 
 
-def similarity(kind: str, seeds: int, epochs: int) -> dict[str, Any]:
+def similarity(kind: str, seeds: int, epochs: int, runs: Path) -> dict[str, Any]:
     from gensim.models import Word2Vec
 
     scores: dict[str, list[float]] = {"regard": [], "gensim": []}
     seconds: dict[str, list[float]] = {"regard": [], "gensim": []}
     n_pairs = n_words = 0
     for seed in range(1, seeds + 1):
-        with tempfile.TemporaryDirectory() as name:
-            sets = [f"seed={seed}", f"train.epochs={epochs}"]
-            config = read_run(RECIPES / f"{NAMES[kind]}.toml", sets)
-            seconds["regard"].append(train(config, Path(name) / "run"))
-            ours = regard.load(Path(name) / "run" / "model")
-            tokenizer = load_tokenizer(Path(name) / "run" / "model")
+        folder = runs / f"{NAMES[kind]}-{seed}"
+        config = read_run(RECIPES / f"{NAMES[kind]}.toml", [f"seed={seed}", f"train.epochs={epochs}"])
+        seconds["regard"].append(train(config, folder))
+        ours, tokenizer = regard.load(folder / "model"), load_tokenizer(folder / "model")
         score, n_pairs = similarity_of(ours.words, ours.table)
         scores["regard"].append(score)
         texts = Path(config.data.train[0]).read_text(encoding="utf-8").splitlines()
@@ -111,11 +109,14 @@ def main() -> None:
     parser.add_argument("--kind", choices=NAMES, action="append")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--runs", type=Path, help="keep the runs here")
     parser.add_argument("--elmo", type=Path)
     parser.add_argument("--word2vec", type=Path)
     options = parser.parse_args()
     if options.what == "similarity":
-        results = [similarity(kind, options.seeds, options.epochs or 5) for kind in options.kind or NAMES]
+        with tempfile.TemporaryDirectory() as name:
+            runs = options.runs or Path(name)
+            results = [similarity(kind, options.seeds, options.epochs or 5, runs) for kind in options.kind or NAMES]
     else:
         inits = {"elmo": options.elmo.absolute(), "word2vec": options.word2vec.absolute()}
         results = [tagging(inits, options.seeds, options.epochs or 15)]

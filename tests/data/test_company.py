@@ -58,8 +58,8 @@ def test_frequent_words_are_left_out_as_often_as_published(corpus: tuple[Shards,
 def test_negatives_are_drawn_by_frequency_to_the_power_of_three_quarters(corpus: tuple[Shards, Tokenizer]) -> None:
     shards, _ = corpus
     company = company_of(corpus)
-    drawn = company(shards, np.arange(len(shards)), key=(3, 1)).negatives.numpy()
-    counts = np.bincount(drawn.ravel(), minlength=len(company.counts))
+    drawn = np.concatenate([company(shards, np.arange(2), key=(3, step)).negatives.numpy() for step in range(2_000)])
+    counts = np.bincount(drawn, minlength=len(company.counts))
     expected = company.counts**POWER / (company.counts**POWER).sum() * drawn.size
     assert counts[:4].sum() == 0
     chi = ((counts[4:] - expected[4:]) ** 2 / expected[4:]).sum()
@@ -92,7 +92,7 @@ def test_a_row_has_the_same_company_whatever_rows_are_beside_it(
         width = alone.ids.shape[1]
         assert (together.ids[i, :width] == alone.ids[0]).all()
         assert (together.near[i, :width, :width] == alone.near[0]).all()
-        assert (together.negatives[i] == alone.negatives[0]).all()
+        assert (together.negatives == alone.negatives).all()
         assert (together.weights[i, :width] == alone.weights[0]).all()
     assert (company(shards, rows, key=(2, 10)).negatives != together.negatives).any()
 
@@ -105,7 +105,7 @@ def test_drawn_words_weigh_as_many_as_asked_for_each_pair_but_never_against_them
     ids, near, drawn = batch.ids.numpy(), batch.near.numpy(), batch.negatives.numpy()
     for row, i in [(0, 0), (3, 1), (20, 2)]:
         others = ids[row][near[row, i]]
-        expected = [(others != word).sum() * 5 / 12 for word in drawn[row]]
+        expected = [(others != word).sum() * 5 / 12 for word in drawn]
         np.testing.assert_allclose(batch.weights[row, i].numpy(), expected, rtol=1e-6)
 
 

@@ -13,7 +13,7 @@ from regard.objectives.company import NegativeSampling
 
 def batch_of(kind: str) -> CompanyBatch:
     chance = np.random.default_rng(1)
-    ids, negatives = torch.from_numpy(chance.integers(0, 9, (3, 5))), torch.from_numpy(chance.integers(0, 9, (3, 4)))
+    ids, negatives = torch.from_numpy(chance.integers(0, 9, (3, 5))), torch.from_numpy(chance.integers(0, 9, 4))
     near = torch.from_numpy(chance.random((3, 5, 5)) < 0.4)
     near[:, range(5), range(5)] = False
     near[0, 2] = False  # a word without company
@@ -49,7 +49,7 @@ def by_hand(model: WordVectorModel, batch: CompanyBatch, kind: str) -> tuple[flo
             if near:
                 for word in near if kind == "skip_gram" else [ids[i]]:
                     ask(inputs, word, 1, 1.0)
-                for k, word in enumerate(batch.negatives[row].tolist()):
+                for k, word in enumerate(batch.negatives.tolist()):
                     ask(inputs, word, 0, float(batch.weights[row, i, k]))
     return total, dv, dc
 

@@ -33,7 +33,7 @@ def log_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
 def run_for(folder: Path, name: str, **settings: Any) -> RunConfig:
     chance = random.Random(0)
     (folder / "a.txt").write_text("".join(lines(chance) + "\n" for _ in range(400)))
-    train = {"lr": 3e-2, "epochs": 3, "batch_tokens": 500}
+    train = {"lr": 5e-2, "epochs": 3, "batch_tokens": 500}
     data = {"train": [str(folder / "a.txt")], "hold_out": 0.1}
     return run_of({**TINY[name], "data": data, "text": {"vocab_size": 300}, "train": train | settings}, ())
 

@@ -2,8 +2,8 @@
 
 As in the authors' program: frequent words are left out now and then, so that the others come nearer; each word draws
 how far it looks; and what it is compared with is drawn by frequency to the power of 3/4. There each pair draws words
-of its own; here all words of a text share theirs, which are weighted to count the same: the work is then a few matrix
-products. All draws are functions of the key and the row.
+of its own; here all words of a step share theirs, many more of them, weighted to count the same: the work is then a few
+matrix products. All draws are functions of the key and the row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,8 +77,8 @@ class CompanyBatch:
     "The words that were not left out; behind them padding."
     near: Tensor  # (B, T, T)
     "True where the second word is near the first."
-    negatives: Tensor  # (B, K)
-    "The words drawn for each text."
+    negatives: Tensor  # (K)
+    "The words drawn."
     weights: Tensor  # (B, T, K)
     "How much each drawn word counts against each word."
     n_targets: int
@@ -126,12 +126,12 @@ class Company:
         place = np.arange(ids.shape[1])
         distance = np.abs(place[:, None] - place)  # (T, T)
         near = (distance > 0) & (distance <= reach[..., None]) & valid[:, :, None] & valid[:, None]  # (B, T, T)
-        negatives = self.draw(chances((*key, 2), rows, self.drawn))  # (B, K)
+        negatives = self.draw(chances((*key, 2), np.zeros(1), self.drawn)[0])  # (K)
         return CompanyBatch(
             torch.from_numpy(ids),
             torch.from_numpy(near),
             torch.from_numpy(negatives),
-            torch.from_numpy(self._weights(ids, near, negatives)),
+            self._weights(ids, torch.from_numpy(near), negatives),
             int(near.sum() if self.by_pairs else near.any(-1).sum()),
             rows,
         )
@@ -141,8 +141,8 @@ class Company:
         lengths = kept.sum(axis=1)
         return padded(ids[kept], lengths, self.pad_id) if lengths.any() else (ids[:, :1], kept[:, :1])
 
-    def _weights(self, ids: np.ndarray, near: np.ndarray, negatives: np.ndarray) -> np.ndarray:
+    def _weights(self, ids: np.ndarray, near: Tensor, negatives: np.ndarray) -> Tensor:
         """A drawn word never counts against itself."""
-        other = (ids[:, :, None] != negatives[:, None]).astype(np.float32)  # (B, T, K)
-        asked = near.astype(np.float32) @ other if self.by_pairs else near.any(-1)[..., None] * other
-        return (asked * np.float32(self.negatives / self.drawn)).astype(np.float32)
+        other = torch.from_numpy(ids[:, :, None] != negatives).float()  # (B, T, K)
+        asked = near.float() @ other if self.by_pairs else near.any(-1)[..., None] * other
+        return asked * (self.negatives / self.drawn)

@@ -30,8 +30,8 @@ class WordVectorsConfig(ModelConfig):
     "The farthest that a word counts as near; for each word a distance up to it is drawn."
     negatives: int = 5
     "How many drawn words weigh against each true one."
-    drawn: int = 30
-    "Words drawn for a text, which all of its words are compared with."
+    drawn: int = 128
+    "Words drawn for a step, which all of its words are compared with."
     subsample: float = 1e-3
     "Words with a larger share of the text than this are left out now and then; 0 keeps all."
     dropout: float = 0.5
@@ -72,8 +72,8 @@ class WordVectorModel(Model):
     ) -> Output:
         """`ids` (B, T) to vectors (B, T, D), and to tags where the model has them, only those that `at` (B, T) marks.
 
-        To learn, `near` (B, T, T) says which words are near which, and `negatives` (B, K) are those drawn for each
-        text: `heads["near"]` then scores the true ones, (B, T, T) or for CBOW (B, T); `heads["far"]` (B, T, K) the
+        To learn, `near` (B, T, T) says which words are near which, and `negatives` (K) are those drawn for the
+        step: `heads["near"]` then scores the true ones, (B, T, T) or for CBOW (B, T); `heads["far"]` (B, T, K) the
         drawn ones.
         """
         x = self.vectors(ids)  # (B, T, D)
@@ -82,7 +82,7 @@ class WordVectorModel(Model):
             return Output(tags, x, of_head={"tag": tags})
         if near is None or negatives is None:
             return Output(x, x)
-        true, drawn = self.contexts[ids], self.contexts[negatives]  # (B, T, D), (B, K, D)
+        true, drawn = self.contexts[ids], self.contexts[negatives]  # (B, T, D), (K, D)
         if self.config.kind == "cbow":
             share = near.to(x.dtype)
             x = share @ x / share.sum(-1, keepdim=True).clamp(min=1)  # the mean of the company
