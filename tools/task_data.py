@@ -1,9 +1,9 @@
 """Public data sets as the recipes read them: `python tools/task_data.py SOURCE [TARGET]`.
 
 SOURCE holds the sets as they are published, a folder each: mrpc/msr_paraphrase_train.txt.gz, nltk_small/rte.zip,
-squad_v1.1_dev/*.json.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz. TARGET (by default ./data) gets plain tables
-with a test set of each. What decides is a hash, so the same files make the same split. SST-2, CoLA and WNUT17 need
-nothing: the recipes read their files as they are.
+squad_v1.1_dev/*.json.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz, sotu_text/*.txt.gz. TARGET (by default ./data)
+gets plain tables with a test set of each. What decides is a hash, so the same files make the same split. SST-2, CoLA
+and WNUT17 need nothing: the recipes read their files as they are.
 """
 
 import argparse
@@ -16,6 +16,8 @@ import xml.etree.ElementTree as ElementTree
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from regard.text.sentences import split_sentences
 
 TEST_SHARE = 0.2
 TEST_ARTICLES = 6
@@ -99,6 +101,18 @@ def fill(source: Path, target: Path) -> None:
         print(f"{out}: {len(some):,} sentences")
 
 
+def words(source: Path, target: Path) -> None:
+    """Tatoeba's English sides, each once, and the sentences of the State of the Union addresses."""
+    rows = lines(source / "tatoeba_pt_en" / "train.pt-en.tsv.gz")
+    texts = [*dict.fromkeys(row.split("\t")[1] for row in rows)]
+    for path in sorted((source / "sotu_text").glob("*.txt.gz")):
+        texts += [text for line in lines(path) for text in map(str.strip, split_sentences(line)) if text]
+    out = target / "words" / "train.txt"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    print(f"{out}: {len(texts):,} sentences")
+
+
 def sentences(line: str) -> list[str]:
     """WikiText's lines are paragraphs with spaces around every sign; headings have none of these."""
     if line.strip().startswith("="):
@@ -108,7 +122,9 @@ def sentences(line: str) -> list[str]:
     return re.split(r"(?<=[.!?]) (?=[A-Z\"])", text)
 
 
-MAKERS: dict[str, Callable[[Path, Path], None]] = {"mrpc": mrpc, "rte": rte, "squad": squad, "fill": fill}
+MAKERS: dict[str, Callable[[Path, Path], None]] = {
+    "mrpc": mrpc, "rte": rte, "squad": squad, "fill": fill, "words": words
+}  # fmt: skip
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regard.cli.exporting import write_words
 from regard.cli.opening import check_name, find_model
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
@@ -30,6 +31,7 @@ Examples:
   regard convert model.gguf my-model --dtype float16
   regard convert hf:owner/name my-model --shard-size 2GB
   regard convert old-model new-model --allow-pickle
+  regard convert runs/word2vec/model vectors.txt
 """
 
 BESIDE = ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"]
@@ -40,8 +42,7 @@ BESIDE += ["README.md", "LICENSE*", "NOTICE*"]
 "What stands beside the weights and is copied as it is: the tokenizer, how to generate, see and pool, and the card."
 OWNER = "owner.json"
 "In a staging directory: which process made it."
-NAMES = 20
-"As many are shown."
+NAMES = 20  # as many are shown
 SECONDS, BYTES_A_SECOND = 120, 10 * 2**20
 "How long an honest pickle may take, on a slow disk too; only a hostile one takes longer."
 
@@ -69,7 +70,11 @@ def command(
 
     SRC is a directory, also of a PEFT adapter, which is merged; a .gguf file or hf:owner/name. DST gets config.json,
     model.safetensors, the tokenizer and the card, as Hugging Face lays them out. It appears whole, or not at all.
+    Word vectors also go into a DST that ends in .txt, as word2vec writes them.
     """
+    if dst.suffix == ".txt":
+        write_words(src, dst, overwrite)
+        return
     dst = check_target(src, dst, overwrite)
     check_name(src)
     with waiting(f"converting {src}"):
@@ -91,7 +96,7 @@ def convert(
     home = home_of(source)  # of an adapter, the model that it was trained on
     left = left_behind(home, beside := find_beside(home))
     with staging(dst) as folder:
-        weights = unpickle(source, folder / "unpickled") if is_pickled(source) else source
+        weights = unpickle(source, folder / "unpickled") if source.is_file() and source.suffix != ".gguf" else source
         model = load_model(weights, dtype=getattr(torch, dtype) if dtype else None)
         if check_finite:
             refuse_broken(src, model)
@@ -208,10 +213,6 @@ def find_pickle(directory: Path) -> Path:
     return found[0]
 
 
-def is_pickled(source: Path) -> bool:
-    return source.is_file() and source.suffix != ".gguf"
-
-
 def unpickle(source: Path, folder: Path) -> Path:
     """A directory with the same weights as safetensors. The pickle is read by a process of its own."""
     from regard.weights.tensorfile import read_index
@@ -255,9 +256,8 @@ def find_beside(source: Path) -> list[Path]:
         return []
     directory = source if source.is_dir() else source.parent
     inside = directory.resolve()
-    stores = [inside]
-    if inside.parent.name == "snapshots":  # the hub's cache, which links to its own store
-        stores.append(inside.parent.parent / "blobs")
+    is_cache = inside.parent.name == "snapshots"  # the hub's, which links to its own store
+    stores = [inside, *([inside.parent.parent / "blobs"] if is_cache else [])]
     found = sorted({path for pattern in BESIDE for path in directory.glob(pattern) if path.is_file()})
     for path in found:
         if not any(path.resolve().is_relative_to(store) for store in stores):

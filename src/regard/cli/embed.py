@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,7 @@ from regard.cli.counting import Count
 from regard.cli.opening import open_task, opening, precision_option
 from regard.cli.records import column_option, file_option, is_typed, rows, total
 from regard.cli.searching import TOP, Wanted, check, find
+from regard.errors import USAGE, UserError
 
 if TYPE_CHECKING:
     from regard.data.vectors import Vectors, Write
@@ -26,6 +27,7 @@ Examples:
   regard embed --file sentences.txt --out vectors.npy
   regard embed --file reviews.csv --column text --out vectors.parquet
   regard embed --model path/to/model < sentences.txt > vectors.jsonl
+  regard embed --model runs/elmo/model --words "the bank of the river"
   regard embed --search "a small cat" --file sentences.txt --top 3
   regard embed --search - --vectors vectors.npy --file sentences.txt \\
                < queries.txt
@@ -47,6 +49,7 @@ Examples:
 )
 @click.option("--vectors", type=click.Path(path_type=Path), help="Search these, a .npy written before by --out.")
 @click.option("--top", type=click.IntRange(min=1), help=f"Texts to show for each query. [{TOP}]")
+@click.option("--words", is_flag=True, help="A vector for each word where it stands: one JSON object a text.")
 @click.option("--json", "--jsonl", "as_json", is_flag=True, help="One JSON object a query: query, hits.")
 @precision_option
 def command(
@@ -58,6 +61,7 @@ def command(
     search: tuple[str, ...],
     vectors: Path | None,
     top: int | None,
+    words: bool,
     as_json: bool,
     precision: str,
 ) -> None:
@@ -66,6 +70,8 @@ def command(
     With no TEXTS, or for `-`, reads stdin, one text a line. With --search it shows which of the texts are nearest to
     what is searched: cosine, line and text.
     """
+    if words and (search or out is not None):
+        raise UserError("--words goes without --search and --out", "leave those out", exit_code=USAGE)
     wanted = Wanted(search, vectors, top or TOP, as_json)
     check(wanted, texts, path, out, asked=top is not None)
     given = rows(texts, path, [] if column is None else [column]) if texts or path or not vectors else None
@@ -78,6 +84,10 @@ def command(
         from regard.tasks.embedder import Embedder
 
         embed = open_task(model, Embedder, precision)
+    if words:
+        assert lines is not None
+        show_words(embed, lines, model)
+        return
     if search:
         find(embed, lines, wanted, total(path))
         return
@@ -89,6 +99,18 @@ def command(
             count.make_room()
             write(chunk, found)
             done += len(chunk)
+
+
+def show_words(embed: Any, lines: Iterator[str], model: str | None) -> None:
+    from regard.data.vectors import plain
+
+    if not hasattr(embed, "in_place"):
+        hint = "train one with `regard train elmo` or `regard train word2vec`"
+        raise UserError(f"{model or 'the model'} has no vectors of words", hint)
+    while chunk := list(islice(lines, CHUNK)):
+        for text, found in zip(chunk, embed.in_place(chunk), strict=True):
+            rows = [{**each._asdict(), "vector": None if each.vector is None else plain(each.vector)} for each in found]
+            click.echo(json.dumps({"text": text, "words": rows}, ensure_ascii=False))
 
 
 @contextmanager

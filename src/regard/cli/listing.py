@@ -86,7 +86,7 @@ def find_presets() -> dict[str, dict[str, Any]]:
         preset: {
             "family": name,
             "parameters": build_preset(preset, device="meta").n_parameters,
-            "layers": config.filled()["n_layers"],
+            "layers": getattr(config, "n_layers", 0),
             "d_model": config.filled()["d_model"],
         }
         for name, family in FAMILIES.items()

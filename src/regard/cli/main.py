@@ -42,6 +42,7 @@ VERBS = {
     "tag": Verb("use", "regard.cli.tag", "Find names and mark the words of a text."),
     "answer": Verb("use", "regard.cli.answer", "Answer questions with a piece of a text."),
     "embed": Verb("use", "regard.cli.embed", "Turn sentences into vectors, and search them."),
+    "analogy": Verb("use", "regard.cli.analogy", "Add and subtract words, and find those near them."),
     "tokenize": Verb("use", "regard.cli.tokenizing", "Split texts into tokens and show how, or learn to."),
     "get": Verb("train", "regard.cli.get", "Fetch public data or a public model by its name."),
     "train": Verb("train", "regard.cli.train", "Train a model from a recipe or a TOML file."),

@@ -36,7 +36,7 @@ def origin(steps: list[int]) -> str:
 def next_commands(config: "RunConfig", model: Path) -> str:
     name = shlex.quote(str(model))
     given = GIVEN.get(config.task, '"…"')
-    lines = [f"try: regard {config.task} --model {name} {given}"]
+    lines = [f"try: regard {config.task.partition('-')[0]} --model {name} {given}"]
     if config.data.test:
         options = [f"--data {shlex.quote(nearest(path))}" for path in config.data.test]
         options += [f"--column {shlex.quote(column)}" for column in config.data.columns]

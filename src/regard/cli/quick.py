@@ -20,8 +20,12 @@ USUAL_NAMES: dict[str, list[tuple[str, ...]]] = {
     "fill": [("text",), ("sentence",), ("content",)],
     "generate": [("prompt", "response"), ("instruction", "response"), ("question", "answer"), ("prompt", "completion"),
                  ("text",), ("content",)],
+    "embed": [("text",), ("sentence",), ("content",)],
+    "embed-in-context": [("text",), ("sentence",), ("content",)],
 }  # fmt: skip
 "Task -> names that columns often have, looked for in this order."
+PRESETS = {"embed": "word2vec", "embed-in-context": "elmo-small"}
+"Of tasks that the usual preset is not made for."
 
 
 def quick_run(
@@ -31,7 +35,8 @@ def quick_run(
     files = {name: [str(path) for path in paths] for name, paths in {"train": data, **more}.items() if paths}
     found = tuple(columns) or guessed(task, expanded(data[0]))
     settings: dict[str, Any] = {"task": task, "data": {**files, **({"columns": list(found)} if found else {})}}
-    return settings | ({"model": {"init": init}} if init else {})
+    model = {"init": init} if init else {"preset": PRESETS[task]} if task in PRESETS else {}
+    return settings | ({"model": model} if model else {})
 
 
 def guessed(task: str, path: Path) -> tuple[str, ...]:

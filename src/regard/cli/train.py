@@ -29,7 +29,7 @@ Examples:
   regard train --task classify --data reviews.csv --init minilm \\
                --out runs/reviews
 """
-TASKS = ["translate", "classify", "tag", "answer", "fill", "generate"]
+TASKS = ["translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context"]
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHIPPED = "regard:"
 

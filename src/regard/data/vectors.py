@@ -88,4 +88,16 @@ def _parquet(file: BinaryIO, width: int) -> Iterator[Write]:
         yield write
 
 
+def write_word2vec(path: Path, words: Sequence[str], vectors: Vectors) -> None:
+    """The text file of Mikolov's program, which others open too: how many and how wide, then a word a line.
+
+    Numbers are as long as they must be to come back the same.
+    """
+    with replacing(path) as file:
+        file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
+        for word, vector in zip(words, vectors, strict=True):
+            assert not any(map(str.isspace, word)), "spaces part the numbers"
+            file.write(f"{word} {' '.join(map(str, vector))}\n".encode())
+
+
 KINDS = {".npy": _npy, ".jsonl": _jsonl, ".parquet": _parquet}

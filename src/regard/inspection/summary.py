@@ -18,8 +18,8 @@ PARTS: dict[str, str] = {
     "recurrence": r"recurrence|weight_[ih]h|bias_[ih]h",
     "norms": r"norm\.(weight|bias)$",
     "positions": r"position|relative\.table",
-    "token embedding": r"embed\.|source\.|target\.",
-    "output heads": r"heads|unembed|pooler|classify|output",
+    "token embedding": r"embed\.|source\.|target\.|^vectors|^contexts",
+    "output heads": r"heads|unembed|pooler|classify|output|^tags",
 }
 "The first pattern that a parameter's name holds decides its part."
 

@@ -250,3 +250,18 @@ class RecurrentState:
         self.history[row, 1:] = 0.0
         self.lengths = self.lengths.clone()
         self.lengths[row] = 0
+
+
+class TagHead(nn.Module):
+    """A tag for each word out of vectors that others have learnt: a small LSTM from both ends, and a choice."""
+
+    def __init__(self, d_model: int, n_tags: int, *, dropout: float, width: int = 128) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.recurrence = Recurrence("lstm", d_model, width, 1, bidirectional=True)
+        self.out = nn.Linear(width, n_tags)
+
+    def forward(self, x: Tensor, valid: Tensor | None = None, at: Tensor | None = None) -> Tensor:
+        """Scores (B, T, tags), or of those that `at` (B, T) marks (N, tags)."""
+        x, _ = self.recurrence(self.dropout(x), valid=valid)
+        return self.out(self.dropout(x if at is None else x[at]))

@@ -10,7 +10,7 @@ import torch
 
 from regard.config import build, read_toml
 from regard.errors import pick
-from regard.models import bert, gpt, recurrent, transformer, vit
+from regard.models import bert, elmo, gpt, recurrent, transformer, vit, wordvectors
 from regard.models.base import Model, ModelConfig, without_memory
 
 
@@ -41,6 +41,8 @@ FAMILIES: dict[str, Family] = {
         Family("llama", gpt.Gpt, gpt.GptConfig),
         Family("vit", vit.Vit, vit.VitConfig),
         Family("recurrent", recurrent.build, recurrent.RecurrentConfig),
+        Family("wordvectors", wordvectors.WordVectorModel, wordvectors.WordVectorsConfig),
+        Family("elmo", elmo.Elmo, elmo.ElmoConfig),
     )
 }
 

@@ -25,6 +25,7 @@ OTHERWISE = {
     "or classify without one: --zero-shot --labels positive,negative",
     "Filler": "get one with `regard get bert-base-uncased`, then give --model hf:google-bert/bert-base-uncased",
     "Tagger": "train one with `regard train --task tag --data train.conll --init minilm`",
+    "WordVectors": "train some with `regard train word2vec --out runs/word2vec`",
     "Answerer": "train one with `regard train --task answer --data train.json --init minilm`",
 }
 "For tasks that nothing serves: how to come by a model."

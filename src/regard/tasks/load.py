@@ -7,12 +7,15 @@ from typing import Any, TypeVar
 from regard.data.inputs import read_input_settings
 from regard.errors import UserError
 from regard.models.bert import Bert
+from regard.models.elmo import Elmo
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentClassifier, RecurrentTranslator
 from regard.models.transformer import Transformer
+from regard.models.wordvectors import WordVectorModel
 from regard.pretrained.bundled import by_name, usual
 from regard.tasks.answerer import Answerer
 from regard.tasks.classifier import Classifier
+from regard.tasks.context_vectors import ContextVectors
 from regard.tasks.embedder import Embedder
 from regard.tasks.filler import Filler
 from regard.tasks.generation import AS_CONFIGURED, read_writing
@@ -20,6 +23,7 @@ from regard.tasks.generator import Generator
 from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
+from regard.tasks.word_vectors import WordVectors
 from regard.text.tokenizer import Tokenizer
 from regard.weights.precision import DTYPES, Precision, chosen
 from regard.weights.store import home_of, load_model, locate, read_layout
@@ -30,7 +34,8 @@ def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cp
     """The task that a model is made for.
 
     A `Translator` for encoder-decoders, a `Generator` for language models, a `Classifier`, `Filler`, `Tagger` or
-    `Answerer` where the head is made for that, an `Embedder` for other encoders. `source` is a directory, a bundled
+    `Answerer` where the head is made for that, an `Embedder` for other encoders, `WordVectors` or `ContextVectors` for
+    words. `source` is a directory, a bundled
     name, a GGUF file or `hf:owner/name`; a PEFT adapter is merged into its model. The task has `.model`, `.tokenizer`
     and `.summary()`. Its model is for reading and writing only: to train or save one, take `load_model`.
     """
@@ -47,6 +52,8 @@ VERBS = {
     "Tagger": "tag",
     "Answerer": "answer",
     "Embedder": "embed",
+    "WordVectors": "embed",
+    "ContextVectors": "embed",
 }
 
 
@@ -86,6 +93,8 @@ def tasks_of(
         return {Classifier: lambda: Classifier(model, tokenizer, read_input_settings(path))}
     if isinstance(model, Bert):
         return _encoder_tasks(model, tokenizer, home)
+    if isinstance(model, WordVectorModel | Elmo):
+        return _word_tasks(model, tokenizer)
     raise UserError(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
@@ -105,3 +114,12 @@ def _encoder_tasks(model: Bert, tokenizer: Tokenizer, path: Path) -> Makers:
     if "span" in model.heads:
         heads[Answerer] = lambda: Answerer(model, tokenizer)
     return embed | heads if (path / "modules.json").exists() else heads | embed
+
+
+def _word_tasks(model: WordVectorModel | Elmo, tokenizer: Tokenizer) -> Makers:
+    """They embed texts too: whoever asks for an `Embedder` gets one that is called in the same way."""
+    if "tag" in model.config.heads:
+        return {Tagger: lambda: Tagger(model, tokenizer)}
+    if isinstance(model, Elmo):
+        return dict.fromkeys((ContextVectors, Embedder), lambda: ContextVectors(model, tokenizer))
+    return dict.fromkeys((WordVectors, Embedder), lambda: WordVectors(model, tokenizer))

@@ -10,7 +10,7 @@ from regard.data.windows import STRIDE, Window, offsets_of, places_of, windows_o
 from regard.data.words import Word, first_tokens, joined, words_of
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
-from regard.models.bert import Bert
+from regard.models.base import Model
 from regard.tasks.batching import chunks
 from regard.tasks.viterbi import best_path
 from regard.tasks.windowed import FIRST_CHUNK, LAST_CHUNK, Scores, scores_of
@@ -58,7 +58,7 @@ class Tagger:
     taken; with `strict` the likeliest tags of the whole text in which every I- has a beginning.
     """
 
-    def __init__(self, model: Bert, tokenizer: Tokenizer, *, max_len: int | None = None, stride: int = STRIDE) -> None:
+    def __init__(self, model: Model, tokenizer: Tokenizer, *, max_len: int | None = None, stride: int = STRIDE) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.labels = model.config.labels

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from regard.data.windows import Window
 from regard.errors import UserError
-from regard.models.bert import Bert, HeadName
+from regard.models.base import Model
+from regard.models.bert import HeadName
 from regard.tasks.batching import batches, padded
 
 BATCH_TOKENS = 2048
@@ -21,7 +22,7 @@ Scores = NDArray[np.float32]
 
 @torch.inference_mode()
 def scores_of(
-    model: Bert,
+    model: Model,
     head: HeadName,
     texts: Sequence[Sequence[Window]],
     *,
@@ -51,10 +52,10 @@ def scores_of(
     return found
 
 
-def _run(model: Bert, head: HeadName, windows: Sequence[Window]) -> list[Scores]:
+def _run(model: Model, head: HeadName, windows: Sequence[Window]) -> list[Scores]:
     ids, valid = padded([window.ids for window in windows], model.config.pad_id or 0, model.device)
-    segments = None
-    if model.config.n_segments > 1:
-        segments, _ = padded([window.segments for window in windows], 0, model.device)
-    scores = model(ids, valid, segments=segments).heads[head].float().cpu().numpy()  # (B, T, n)
+    told = {}
+    if getattr(model.config, "n_segments", 1) > 1:
+        told["segments"], _ = padded([window.segments for window in windows], 0, model.device)
+    scores = model(ids, valid, **told).heads[head].float().cpu().numpy()  # (B, T, n)
     return [row[: len(window.ids)] for row, window in zip(scores, windows, strict=True)]

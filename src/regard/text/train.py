@@ -25,13 +25,14 @@ from regard.text.sentencepiece_core import SPACE, decoder
 from regard.text.settings import Added
 from regard.text.tokenizer import Tokenizer
 
-Kind = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "word", "char"]
-Purpose = Literal["translation", "masked", "causal"]
+Kind = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "word", "bare-word", "char"]
+Purpose = Literal["translation", "masked", "causal", "words"]
 
 SPECIAL: dict[Purpose, dict[str, str]] = {
     "translation": {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"},
     "masked": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
     "causal": {"eos": "<|endoftext|>", "bos": "<|endoftext|>", "unk": "<|endoftext|>"},
+    "words": {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>"},
 }
 "Special tokens in the order of their ids; but <pad>, with which a translation starts, is the last id of all."
 
@@ -40,10 +41,17 @@ SPECIAL: dict[Purpose, dict[str, str]] = {
 _WORDS = pre_tokenizers.Split(
     Regex(rf"{SPACE}?[\p{{L}}\p{{M}}]+|{SPACE}?\p{{N}}+|{SPACE}?[^{SPACE}\p{{L}}\p{{M}}\p{{N}}]+|{SPACE}"), "isolated"
 )
+# Words as a dictionary has them, each sign for itself; the English 's, 't, 're ... stand alone.
+_BARE = pre_tokenizers.Split(
+    Regex(r"[\p{L}\p{M}]+|\p{N}+|['’](?i:s|t|m|d|re|ve|ll)(?![\p{L}\p{M}])|[^\s\p{L}\p{M}\p{N}]"),
+    "removed",
+    invert=True,
+)
 _CHARS = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
 _LEARNERS: dict[Kind, tuple[Any, Any]] = {
     "unigram": (models.Unigram, trainers.UnigramTrainer),
     "word": (models.WordLevel, trainers.WordLevelTrainer),
+    "bare-word": (models.WordLevel, trainers.WordLevelTrainer),
     "char": (models.WordLevel, trainers.WordLevelTrainer),
 }  # all others by byte pair encoding
 _Scores = dict[str, float]  # piece to score, which counts only in a unigram model
@@ -52,7 +60,8 @@ _Scores = dict[str, float]  # piece to score, which counts only in a unigram mod
 @dataclass(frozen=True)
 class TokenizerConfig:
     kind: Kind = "bpe"
-    "bpe and unigram: parts of words, spaces as ▁; byte-bpe as GPT-2, wordpiece as BERT; word, char: no parts."
+    """bpe and unigram: parts of words, spaces as ▁; byte-bpe as GPT-2, wordpiece as BERT; no parts: word, bare-word
+    (without the spaces), char."""
     vocab_size: int = 8000
     "All ids, special ones too; fewer where the text has no more to learn."
     lowercase: bool = False
@@ -87,7 +96,8 @@ def train(
     """Read the texts once, as a stream; `purpose` decides the special tokens and where they stand.
 
     Decoding gives back the text as normalised, except that bpe, unigram and word read ▁ as a space, that
-    what is unknown is lost, and that wordpiece keeps the words, not the spaces. `tell` hears what was left out.
+    what is unknown is lost, and that wordpiece and bare-word keep the words, not the spaces. `tell` hears what was
+    left out.
     """
     special, core, spells = SPECIAL[purpose], _pipeline(config), config.spells
     first = [*dict.fromkeys(special.values()), *(BYTES if spells else ())]
@@ -101,7 +111,7 @@ def train(
                 core.model = models.Unigram(list(scores.items()), ids[special["unk"]], spells)
             case "wordpiece":
                 core.model = models.WordPiece(ids, unk_token=special["unk"])
-            case "word":
+            case "word" | "bare-word":
                 core.model = models.WordLevel(ids, unk_token=special["unk"])
             case _:
                 core.model = models.BPE(ids, merges, unk_token=special["unk"], fuse_unk=True, byte_fallback=spells)
@@ -123,6 +133,8 @@ def _pipeline(config: TokenizerConfig) -> tokenizers.Tokenizer:
         case "wordpiece":
             steps.append(normalizers.BertNormalizer(strip_accents=False, lowercase=False))
             core.pre_tokenizer, core.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
+        case "bare-word":
+            core.pre_tokenizer = _BARE
         case "char":
             core.pre_tokenizer = _CHARS
             core.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])

@@ -8,7 +8,7 @@ from regard.config import require
 from regard.text.train import TokenizerConfig
 from regard.training.schedule import ScheduleKind
 
-TaskName = Literal["translate", "classify", "tag", "answer", "fill", "generate"]
+TaskName = Literal["translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,8 @@ class TrainConfig:
     "Tokens of one step, both sides and padding counted; the same on any number of machines."
     accumulate: int = 1
     "Parts that a step is cut into, one after the other, when it does not fit in memory; ranks deal them out."
-    optimizer: Literal["adam", "adamw"] = "adamw"
+    optimizer: Literal["adam", "adamw", "adagrad"] = "adamw"
+    "adagrad is for word vectors: each number learns the slower the more it has learnt."
     lr: float = 1e-3
     "The highest learning rate, reached after warm-up."
     beta1: float = 0.9

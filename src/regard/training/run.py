@@ -57,6 +57,7 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
     train = _shards(job, "train", folder, listeners, ranks)
     valid = _shards(job, "valid", folder, listeners, ranks) if Sources(config).source("valid") else None
     config = job.config = in_steps(config, train.lengths[:, : job.examples.n_costly])
+    job.meet(train)
     facts = _facts(config, train, valid, ranks)
     newest = _newest(folder, ranks)
     ranks.compare({**facts, "checkpoint": newest and ranks.every("finding it", lambda: checkpoint.mark_of(newest))})

@@ -69,6 +69,9 @@ class Job(ABC):
         """What of a row a vocabulary is learnt from."""
         return row[: cls.n_texts]
 
+    def meet(self, train: Shards) -> None:  # noqa: B027  # most have nothing to ask
+        """Before the first batch: what has to be known of all training rows."""
+
     @abstractmethod
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> Any:
         """These rows as tensors; whatever is drawn is a function of `key` and of each row for itself."""

@@ -3,11 +3,13 @@
 from regard.training.config import TaskName
 from regard.training.jobs.answering import Answering
 from regard.training.jobs.classification import Classification
+from regard.training.jobs.context import WordsInContext
 from regard.training.jobs.job import Job
 from regard.training.jobs.language import Language
 from regard.training.jobs.masked import MaskedWords
 from regard.training.jobs.tagging import Tagging
 from regard.training.jobs.translation import Translation
+from regard.training.jobs.words import Words
 
 JOBS: dict[TaskName, type[Job]] = {
     "translate": Translation,
@@ -16,4 +18,6 @@ JOBS: dict[TaskName, type[Job]] = {
     "answer": Answering,
     "fill": MaskedWords,
     "generate": Language,
+    "embed": Words,
+    "embed-in-context": WordsInContext,
 }
