@@ -48,10 +48,13 @@ class Entry:
     def peek(self, _job: Job) -> None:
         """The outline; meanwhile nobody can ask for anything, for nobody knows what there is."""
         try:
-            makers = self._open("meta")
-            self.outline.set_result(_outline(self.name, makers))
+            self.outline.set_result(_outline(self.name, self._open("meta")))
         except BaseException as error:
-            self.state, self.error = "failed", problem_of(error).message
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        self.state, self.error = "failed", problem_of(error).message
+        if not self.outline.done():
             self.outline.set_exception(error if isinstance(error, UserError) else UserError(self.error))
 
     def task(self, verb: str | None = None) -> Any:
@@ -65,12 +68,15 @@ class Entry:
     def _load(self) -> None:
         self.state = "loading"
         try:
-            found = {VERBS[kind.__name__]: make() for kind, make in self._open("cpu").items()}
+            makers = self._open("cpu")
+            if not self.outline.done():
+                self.outline.set_result(_outline(self.name, makers))
+            found = {VERBS[kind.__name__]: make() for kind, make in makers.items()}
             if isinstance(writer := found.get("generate"), Generator):
                 self.engine.scheduler = writer.scheduler(max_waiting=self.engine.max_waiting)
             self._tasks, self.state = found, "ready"
         except BaseException as error:
-            self.state, self.error = "failed", problem_of(error).message
+            self._failed(error)
             raise
 
     @property
@@ -138,12 +144,20 @@ class Table:
         return entry.verbs
 
     def start(self) -> None:
-        """Read all outlines, each on its thread, and open the first model: someone will want it soon."""
-        first = next(iter(self.entries.values()), None)
-        for entry in self.entries.values():
-            entry.engine.submit(Job(entry.peek))
-        if first is not None:
-            first.engine.submit(Job(lambda job: first.task() and None))
+        """Open the first model, for someone will want it soon; then read the outlines of the others, each on its thread."""
+        if not self.entries:
+            return
+        first, *others = self.entries.values()
+        jobs = [(entry, Job(entry.peek)) for entry in others]
+
+        def begin(job: Job) -> None:
+            try:
+                first.task()
+            finally:
+                for entry, peek in jobs:
+                    entry.engine.submit(peek)
+
+        first.engine.submit(Job(begin))
 
     def close(self) -> None:
         for entry in self.entries.values():
