@@ -44,10 +44,10 @@ function useModels() {
     }
   };
   useEffect(() => void ask(), []);
-  const waits = found.models?.some((model) => model.state === "loading");
+  const waits = found.models?.some((model) => model.state === "loading" || (model.state !== "failed" && !model.tasks.length));
   useEffect(() => {
     if (!waits && !found.error) return;
-    const timer = setTimeout(ask, 1500);
+    const timer = setTimeout(ask, found.models?.[0]?.tasks.length ? 1500 : 300);
     return () => clearTimeout(timer);
   }, [found]);
   return { ...found, ask };
@@ -138,7 +138,7 @@ function App() {
       <div class="head"><h1>${t(`view.${view}`)}</h1><p>${t(`about.${view}`)}</p></div>
       <${Trouble} error=${error} />
       ${!VIEWS[view] ? html`<${Empty}><p>${t("unknown.view")}</p></${Empty}>`
-        : models === null ? null
+        : models === null || (need !== null && !model && models.some((each) => each.state !== "failed" && !each.tasks.length)) ? html`<div class="waiting"></div>`
         : need !== null && !model ? html`<${Empty}><p>${t(`none.${need}`)}</p><code>regard studio pt-en ${t("none.folder")}</code></${Empty}>`
         : module && html`<${module.default} key=${`${view} ${model?.name}`} model=${model} models=${models} params=${params} limits=${limits} version=${version} language=${tongue} refresh=${ask} />`}
     </main>

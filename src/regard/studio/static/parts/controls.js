@@ -1,11 +1,12 @@
 // Small inputs: what to ask, which one, how much; and what is said when it does not work.
-import { html, useRef } from "studio/core/html.js";
+import { html, useRef, useState } from "studio/core/html.js";
 import { t } from "studio/core/strings.js";
 import { useKeys, walked } from "studio/core/keys.js";
 
 /** The text, its examples, the button; Ctrl+Enter runs it from anywhere. */
 export function Asker({ value, onInput, onRun, onStop, busy, examples = [], label, action, rows = 2, children, more }) {
   const area = useRef();
+  const [open, setOpen] = useState(false);
   useKeys({ "Ctrl+Enter": () => onRun(value), "/": () => area.current.focus(), ".": () => busy && onStop?.() });
   return html`<form class="asker" onSubmit=${(event) => { event.preventDefault(); onRun(value); }}>
     <textarea ref=${area} rows=${rows} dir="auto" spellcheck="false" aria-label=${label} placeholder=${label} value=${value} onInput=${(event) => onInput(event.target.value)}></textarea>
@@ -15,8 +16,9 @@ export function Asker({ value, onInput, onRun, onStop, busy, examples = [], labe
         ? html`<button type="button" class="button" onClick=${onStop}>${t("stop")}</button>`
         : html`<button class="button main-action" disabled=${busy}>${action}</button>`}
       <div class="chips grow">${examples.map((text) => html`<button type="button" class="chip" title=${text} onClick=${() => { onInput(text); onRun(text); }}>${text}</button>`)}</div>
+      ${more && html`<button type="button" class="button plain soft small" aria-expanded=${open} onClick=${() => setOpen(!open)}>${t("settings")} ${open ? "▴" : "▾"}</button>`}
     </div>
-    ${more && html`<details class="more"><summary>${t("settings")}</summary><div class="row settings">${more}</div></details>`}
+    ${more && open && html`<div class="row settings">${more}</div>`}
   </form>`;
 }
 

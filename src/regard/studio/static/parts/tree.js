@@ -1,11 +1,12 @@
 // The beam's tree: a column a step, the chosen path a straight line on top, what was given up below it.
-import { html, useMemo, useRef, useState } from "studio/core/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "studio/core/html.js";
 import { cut, fixed, percent, shown } from "studio/core/format.js";
+import { calm } from "studio/core/hooks.js";
 import { t } from "studio/core/strings.js";
 
 const HEIGHT = 38;
 const STEP = 50;
-const GAP = 26;
+const GAP = 20;
 const FINISHED = ["chosen", "end", "limit"];
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -33,7 +34,10 @@ export function pathTo(nodes, id) {
   return path;
 }
 
-const named = (node) => (node.token === null ? t("tree.start") : FINISHED.includes(node.reason) && node.reason !== "limit" ? t("tree.end") : cut(shown(node.text), 14));
+/** Without the sign for a space that the vocabulary writes: between words every reader sees one. */
+export const plain = (text) => shown(text === "▁" ? text : String(text ?? "").replace(/^[▁Ġ ]/, ""));
+
+const named = (node) => (node.token === null ? t("tree.start") : FINISHED.includes(node.reason) && node.reason !== "limit" ? t("tree.end") : cut(plain(node.text), 14));
 
 /** Branches are packed: each takes the first line below its parent that is free from its first step to its last. */
 function layout(nodes, chosen) {
@@ -41,7 +45,7 @@ function layout(nodes, chosen) {
   for (const node of nodes) below.get(node.parent)?.push(node);
   for (const list of below.values()) list.sort((a, b) => chosen.has(b.id) - chosen.has(a.id) || b.total - a.total);
   const widths = [];
-  for (const node of nodes) widths[node.step] = Math.max(widths[node.step] ?? 52, Math.min(120, ruler.measureText(named(node)).width + 22));
+  for (const node of nodes) widths[node.step] = Math.max(widths[node.step] ?? 50, Math.min(120, ruler.measureText(named(node)).width + 18), FINISHED.includes(node.reason) ? 78 : 0);
   const lefts = widths.map((_, i) => widths.slice(0, i).reduce((sum, w) => sum + w + GAP, 8));
   const taken = [];
   const places = new Map();
@@ -50,7 +54,7 @@ function layout(nodes, chosen) {
     while (below.get(chain.at(-1).id)?.length) chain.push(below.get(chain.at(-1).id)[0]);
     const [first, last] = [start.step, chain.at(-1).step];
     let line = from;
-    while ((taken[line] ?? []).some(([a, b]) => first <= b + 0 && last >= a - 0)) line++;
+    while ((taken[line] ?? []).some(([a, b]) => first <= b && last >= a)) line++;
     (taken[line] ??= []).push([first, last]);
     for (const node of chain) places.set(node.id, { x: lefts[node.step], y: 8 + line * STEP, width: widths[node.step], line });
     for (const node of chain.slice().reverse()) for (const other of below.get(node.id).slice(1)) put(other, line + 1);
@@ -70,6 +74,13 @@ export function Tree({ nodes, whole, lit, onHover, onPick, label, svgRef }) {
   const { places, below, width, height } = useMemo(() => layout(seen, chosen), [seen, chosen]);
   const pointed = lit ?? focus;
   const path = new Set(pointed === null || pointed === undefined || !nodes[pointed] ? [] : pathTo(nodes, pointed).map((node) => node.id));
+  const outside = lit !== null && lit !== undefined && lit !== focus;
+  useEffect(() => {
+    const place = places.get(lit);
+    const box = frame.current?.parentElement;
+    if (!outside || !place || !box || box.matches(":hover")) return;
+    if (place.x < box.scrollLeft || place.x + place.width > box.scrollLeft + box.clientWidth) box.scrollTo({ left: place.x - box.clientWidth / 2, behavior: calm() ? "auto" : "smooth" });
+  }, [lit]);
   const first = seen.find((node) => node.step === 1)?.id;
   const goTo = (id) => id !== undefined && frame.current.querySelector(`[data-node="${id}"]`)?.focus();
   const moved = (event, node) => {
@@ -100,7 +111,7 @@ export function Tree({ nodes, whole, lit, onHover, onPick, label, svgRef }) {
       const p = Math.exp(node.log_probability);
       const root = node.parent === null;
       const kind = `node ${root ? "root" : ""} ${chosen.has(node.id) ? "chosen" : ""} ${node.reason === "pruned" ? "pruned" : ""} ${FINISHED.includes(node.reason) ? "finished" : ""} ${path.has(node.id) ? "lit" : ""}`;
-      const say = `${shown(node.text ?? "")} ${percent(p)}. ${node.why ?? ""} ${t("tree.score", { score: fixed(node.score) })}`;
+      const say = `${plain(node.text)} ${percent(p)}. ${node.why ?? ""} ${t("tree.score", { score: fixed(node.score) })}`;
       const inside = html`<rect width=${place.width} height=${HEIGHT} rx="9" />
         <text x=${place.width / 2} y=${root ? HEIGHT / 2 + 1 : 15} class="token">${named(node)}</text>
         ${!root && html`<text x=${place.width / 2} y="29" class="p">${FINISHED.includes(node.reason) ? `${node.rank ? `#${node.rank} · ` : ""}${fixed(node.score, 2)}` : percent(p)}</text>`}

@@ -40,7 +40,9 @@ export default function Attention({ model, params }) {
   const over = useWork();
   const one = useWork();
   const kind = model.kinds.includes(params.kind) ? params.kind : model.kinds.at(-1);
-  const [layer, head] = [number(params.layer), number(params.head)];
+  const auto = params.layer === undefined && params.head === undefined && kind !== "cross";
+  const own = useMemo(() => (auto && over.last?.kind === kind ? farthest(over.last.capture) : null), [auto, over.last]);
+  const [layer, head] = own ?? [number(params.layer), number(params.head)];
   const rollout = flag(params.rollout) && kind !== "cross";
 
   const ask = (words = text) => {
@@ -62,7 +64,7 @@ export default function Attention({ model, params }) {
   }, [asked, kind, layer, head, rollout, model.kinds.includes("cross") && over.last]);
 
   const set = (patch) => keep(patch);
-  const pick = (l, h) => set({ layer: l, head: h });
+  const pick = (l, h) => set({ layer: l ?? "mean", head: h ?? "mean" });
   const sides = shape && over.last.kind === kind && one.last?.kind === kind && one.last.asked === over.last.asked ? over.last.capture.tokens : null;
   const shownNow = useMemo(() => sides && arranged(sides[shape.queries], sides[shape.keys], one.last.weights, { specials: !flag(params.hide), words: flag(params.words) }), [sides, one.last, params.hide, params.words]);
   const many = shownNow && Math.max(...shownNow.matrix.shape) > MANY;
@@ -80,15 +82,15 @@ export default function Attention({ model, params }) {
   });
   const choosing = shape && html`
     ${model.kinds.length > 1 && html`<${Segments} label=${t("kind")} value=${kind} options=${model.kinds.map((each) => [each, t(`kind.short.${each}`)])} onChange=${(value) => set({ kind: value, layer: null, head: null })} />`}
-    <${Choice} label=${t("layer")} value=${layer ?? ""} options=${[["", t("mean")], ...Array.from({ length: shape.n_layers }, (_, i) => [i, i])]} onChange=${(value) => set({ layer: value })} />
-    <${Choice} label=${t("head")} value=${head ?? ""} options=${[["", t("mean")], ...Array.from({ length: shape.n_heads }, (_, i) => [i, i])]} onChange=${(value) => set({ head: value })} />
+    <${Choice} label=${t("layer")} value=${layer ?? "mean"} options=${[["mean", t("mean")], ...Array.from({ length: shape.n_layers }, (_, i) => [i, i])]} onChange=${(value) => set({ layer: value, head: head ?? "mean" })} />
+    <${Choice} label=${t("head")} value=${head ?? "mean"} options=${[["mean", t("mean")], ...Array.from({ length: shape.n_heads }, (_, i) => [i, i])]} onChange=${(value) => set({ head: value, layer: layer ?? "mean" })} />
     <${Segments} label=${t("figure")} value=${lines ? "lines" : "matrix"} options=${[["lines", t("lines")], ["matrix", t("matrix")]]} onChange=${(value) => set({ as: value })} />`;
   return html`
     <${Asker} value=${text} onInput=${setText} onRun=${ask} onStop=${over.stop} busy=${over.busy} examples=${examplesOf(model)} label=${t("text")} action=${t("look")} rows=${asked.length > 400 ? 3 : 1} />
     <${Trouble} error=${over.error ?? one.error} />
     <div class="sides">
       <div class="stack">
-        ${shape && html`<${Panel} title=${title} name="attention" tools=${choosing} ways=${shownNow && ways(shownNow, title, lines, lit, params)}>
+        ${shape && html`<${Panel} title=${title} note=${own ? t("auto") : ""} name="attention" tools=${choosing} ways=${shownNow && ways(shownNow, title, lines, lit, params)}>
           <div class="row toggles">
             <${Check} label=${t("hide")} value=${flag(params.hide)} onChange=${(on) => set({ hide: on ? "1" : null })} />
             <${Check} label=${t("merge")} value=${flag(params.words)} onChange=${(on) => set({ words: on ? "1" : null })} />
@@ -108,6 +110,26 @@ export default function Attention({ model, params }) {
 
 function unpackedOnce(last) {
   return (last.overview ??= unpacked(last.capture.payloads[0].weights));
+}
+
+/** The head that looks most decidedly at words that are not next to it: of short texts the small pictures are whole. */
+function farthest(capture) {
+  const { queries, keys, weights } = capture.payloads[0];
+  const { values, shape: [layers, heads, n, m] } = unpacked(weights);
+  const [rows, columns] = [capture.tokens[queries], capture.tokens[keys]];
+  if (n !== rows.length || m !== columns.length) return null;
+  let best = [-1, null];
+  for (let l = 0; l < layers; l++)
+    for (let h = 0; h < heads; h++) {
+      let sum = 0;
+      for (let i = 0; i < n; i++) {
+        let most = 0;
+        if (!rows[i].special) for (let j = 0; j < m; j++) if (!columns[j].special && Math.abs(i - j) > 1) most = Math.max(most, values[((l * heads + h) * n + i) * m + j]);
+        sum += most;
+      }
+      if (sum > best[0]) best = [sum, [l, h]];
+    }
+  return best[1];
 }
 
 /** The weights as they are looked at: without special tokens, by words, or as they are. */
@@ -147,7 +169,7 @@ function ways(now, title, lines, at, params) {
 }
 
 function Side({ now, lit, model, params, kind, layer, head, ids, text, bytes }) {
-  const i = Math.min(lit?.row ?? 0, now.queries.length - 1);
+  const i = Math.min(lit?.row ?? Math.max(0, now.rows.findIndex((each) => !each.special)), now.queries.length - 1);
   const rows = rowOf(now.matrix, i).map((p, j) => ({ name: now.keys[j], p, lit: lit?.column === j })).sort((a, b) => b.p - a.p).slice(0, 12);
   const query = now.rows[i]?.tokens[0];
   const single = layer !== null && head !== null;

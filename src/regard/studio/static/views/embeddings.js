@@ -42,12 +42,23 @@ function Plane({ last, row, onPick }) {
   const [width, height] = [520, 320];
   const [xs, ys] = [0, 1].map((axis) => last.plane.map((each) => each[axis]));
   const place = (value, all, size) => 28 + ((value - Math.min(...all)) / (Math.max(...all) - Math.min(...all) || 1)) * (size - 56);
+  const seats = labelled(last.plane.map(([x, y]) => [place(x, xs, width), place(-y, ys.map((each) => -each), height)]), width);
   return html`<${Panel} title=${t("plane")} note=${t("plane.note", { p: percent(last.kept) })} name="plane" ways=${{ svg: () => standalone(frame.current), json: () => ({ texts: last.texts, plane: last.plane }) }}>
     <svg class="plane" ref=${frame} viewBox="0 0 ${width} ${height}" role="group" aria-label=${t("plane")}>${last.plane.map(([x, y], i) => {
       const [left, top] = [place(x, xs, width), place(-y, ys.map((each) => -each), height)];
       const near = last.cosine[row][i];
       return html`<g class=${i === row ? "lit" : ""} role="button" tabindex="0" aria-label=${last.texts[i]} onClick=${() => onPick(i)} onFocus=${() => onPick(i)} onPointerEnter=${() => onPick(i)}>
         ${i !== row && html`<line x1=${place(xs[row], xs, width)} y1=${place(-ys[row], ys.map((each) => -each), height)} x2=${left} y2=${top} style=${{ strokeOpacity: Math.max(0, near) ** 2 }} />`}
-        <circle cx=${left} cy=${top} r="6" /><text x=${left < width / 2 ? left + 10 : left - 10} y=${top + 4} text-anchor=${left < width / 2 ? "start" : "end"}>${cut(last.texts[i], 26)}</text></g>`;
+        <circle cx=${left} cy=${top} r="6" /><text x=${left < width / 2 ? left + 10 : left - 10} y=${seats[i]} text-anchor=${left < width / 2 ? "start" : "end"}>${cut(last.texts[i], 26)}</text></g>`;
     })}</svg></${Panel}>`;
+}
+
+/** The height of each label: those of one side stand at least a line apart. */
+function labelled(points, width) {
+  const heights = points.map(([, y]) => y + 4);
+  for (const side of [true, false]) {
+    const order = points.map((_, i) => i).filter((i) => points[i][0] < width / 2 === side).sort((a, b) => heights[a] - heights[b]);
+    order.forEach((i, n) => n && (heights[i] = Math.max(heights[i], heights[order[n - 1]] + 15)));
+  }
+  return heights;
 }

@@ -1,7 +1,7 @@
 // What the model is: sizes, parts, memory, its tokenizer, its own card.
 import { html, useEffect, useState } from "studio/core/html.js";
 import { get } from "studio/core/api.js";
-import { said, t } from "studio/core/strings.js";
+import { t } from "studio/core/strings.js";
 import { bytes, large, whole } from "studio/core/format.js";
 import { useWork } from "studio/core/hooks.js";
 import { Trouble } from "studio/parts/controls.js";
@@ -20,7 +20,7 @@ export default function Model({ model }) {
       <${Panel} title=${t("card.parts")} name="model" ways=${{ json: () => last, rows: () => [["name", "shape", "count"], ...last.parameters.map((each) => [each.name, each.shape.join("x"), each.count])] }}><${Bars} rows=${Object.entries(card.parts).map(([name, p]) => ({ name, p }))} say=${large} /></${Panel}>
       <${Panel} title=${t("card.memory")}><${Bars} rows=${Object.entries(card.bytes_by_precision).map(([name, p]) => ({ name, p }))} say=${bytes} />${card.training_bytes && html`<p class="soft small">${t("card.training", { size: bytes(typeof card.training_bytes === "number" ? card.training_bytes : Math.max(...Object.values(card.training_bytes))) })}</p>`}</${Panel}>
       <${Panel} title=${t("card.sizes")}><table><tbody>${Object.entries(last.identity.sizes ?? {}).map(([name, value]) => html`<tr><th scope="row"><code>${name}</code></th><td class="num">${whole(value)}</td></tr>`)}</tbody></table></${Panel}>
-      <${Panel} title=${t("card.choices")}><table><tbody>${Object.entries(card.choices ?? {}).map(([name, value]) => html`<tr><th scope="row">${said(`choice.${name}`, name)}</th><td>${String(value)}</td></tr>`)}
+      <${Panel} title=${t("card.choices")}><table><tbody>${Object.entries(card.choices ?? {}).map(([name, value]) => html`<tr><th scope="row">${html`<code>${name}</code>`}</th><td>${String(value)}</td></tr>`)}
         ${last.tokenizer && html`<tr><th scope="row">${t("card.tokenizer")}</th><td>${last.tokenizer.algorithm}, ${Object.values(last.tokenizer.special ?? {}).join(" ")}</td></tr>`}</tbody></table></${Panel}>
     </div>
     ${last.text && html`<${Panel} title=${t("card.text")}><div class="card-text scroll" tabindex="0" role="group" aria-label=${t("card.text")}>${last.text}</div></${Panel}>`}

@@ -3,7 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "studio/core/html.js"
 import { get } from "studio/core/api.js";
 import { said, t } from "studio/core/strings.js";
 import { keep } from "studio/core/route.js";
-import { fixed, whole } from "studio/core/format.js";
+import { fixed, large, whole } from "studio/core/format.js";
 import { css } from "studio/core/colour.js";
 import { useTheme, useWidth } from "studio/core/hooks.js";
 import { Check, Empty, Trouble } from "studio/parts/controls.js";
@@ -105,7 +105,7 @@ function Watched({ runs }) {
   const rows = (part, key) => () => [["run", "step", key], ...all.flatMap(([run, each]) => (each[part].step ?? []).map((step, i) => [run.name, step, each[part][key]?.[i] ?? ""]))];
   const name = (key) => said(`series.${key}`, key);
   return html`<${Trouble} error=${error} /><div class="halves">
-    <${Panel} title=${name("loss")} name="loss" tools=${html`<${Check} label=${t("log")} value=${log} onChange=${setLog} />`} ways=${{ json: () => found, rows: rows("train", "loss") }}><${Plot} log=${log} lines=${all.flatMap(([run, each]) => [{ name: `${run.name} ${t("runs.train")}`, xs: each.train.step, ys: each.train.loss }, ...(each.valid?.loss ? [{ name: `${run.name} ${t("runs.valid")}`, xs: each.valid.step, ys: each.valid.loss, dots: true }] : [])])} /></${Panel}>
+    <${Panel} title=${name("loss")} name="loss" tools=${html`<${Check} label=${t("log.scale")} value=${log} onChange=${setLog} />`} ways=${{ json: () => found, rows: rows("train", "loss") }}><${Plot} log=${log} lines=${all.flatMap(([run, each]) => [{ name: `${run.name} ${t("runs.train")}`, xs: each.train.step, ys: each.train.loss }, ...(each.valid?.loss ? [{ name: `${run.name} ${t("runs.valid")}`, xs: each.valid.step, ys: each.valid.loss, dots: true }] : [])])} /></${Panel}>
     ${valid.map((key) => html`<${Panel} title=${name(key)} name=${key} ways=${{ rows: rows("valid", key) }}><${Plot} lines=${all.map(([run, each]) => ({ name: run.name, xs: each.valid.step, ys: each.valid[key] ?? [], dots: true }))} /></${Panel}>`)}
     ${train.map((key) => html`<${Panel} title=${name(key)} name=${key} ways=${{ rows: rows("train", key) }}><${Plot} lines=${all.map(([run, each]) => ({ name: run.name, xs: each.train.step, ys: each.train[key] ?? [] }))} /></${Panel}>`)}
   </div>
@@ -123,6 +123,8 @@ function Samples({ samples }) {
     <ul class="plain-list" aria-live="polite">${sample.texts.map((text) => html`<li dir="auto">${typeof text === "string" ? text : Object.values(text).join(" → ")}</li>`)}</ul></${Panel}>`;
 }
 
+const short = (x) => (x === null ? "" : x !== 0 && Math.abs(x) < 0.01 ? x.toExponential(1) : Math.abs(x) >= 1e4 ? large(x) : String(+x.toPrecision(4)));
+
 const INKS = ["mark", "minus", "good", "soft", "bad", "ink"];
 
 function Plot({ lines, log = false }) {
@@ -139,7 +141,7 @@ function Plot({ lines, log = false }) {
       const axis = { stroke: css("soft"), grid: { stroke: css("line"), width: 1 }, ticks: { stroke: css("line") }, font: "11px system-ui, sans-serif" };
       plot.current = new uPlot({
         width, height: 220, legend: { live: true }, cursor: { y: false }, scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
-        axes: [{ ...axis }, { ...axis, size: 58 }],
+        axes: [{ ...axis }, { ...axis, size: 58, values: (_, levels) => levels.map(short) }],
         series: [{ label: t("runs.step") }, ...lines.map((line, i) => ({ label: line.name, stroke: css(INKS[i % INKS.length]), width: 1.6, spanGaps: true, points: { show: !!line.dots, size: 5 } }))],
       }, data, box.current);
     });

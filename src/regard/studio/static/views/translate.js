@@ -12,11 +12,11 @@ import { Panel } from "studio/parts/panel.js";
 import { Bars } from "studio/parts/bars.js";
 import { Heat, heatSvg } from "studio/parts/heat.js";
 import { Links } from "studio/parts/links.js";
-import { Tree, pathTo } from "studio/parts/tree.js";
+import { Tree, pathTo, plain } from "studio/parts/tree.js";
 import { grouped, merged } from "studio/parts/words.js";
 
 const EXAMPLES = {
-  pt: ["O livro está em cima da mesa.", "O cão que mordeu o carteiro fugiu.", "Ela não sabia que o banco estava fechado.", "Amanhã vamos à praia se não chover."],
+  pt: ["O livro está em cima da mesa.", "O cão que mordeu o carteiro fugiu.", "Ela não sabia que o banco estava fechado."],
 };
 
 const numbers = (text) => (text ? text.split(",").map(Number) : []);
@@ -71,13 +71,14 @@ export default function Translate({ model, params, limits }) {
         <${Links} ...${words} at=${lit} onHover=${hover} onPick=${pick} labels=${[t("source"), t("translation")]} langs=${[model.source, model.target]} />
       </${Panel}>
       <div class="translate-grid">
-        <${Panel} title=${t("alignment")} name="alignment-matrix" tools=${html`<a class="small" href=${address("attention", { model: model.name, text, ids: hypothesis.ids.join(","), present: params.present })}>${t("alignment.heads")}</a>`}
+        <div class="stack"><${Panel} title=${t("alignment")} name="alignment-matrix" tools=${html`<a class="small" href=${address("attention", { model: model.name, text, ids: hypothesis.ids.join(","), present: params.present })}>${t("alignment.heads")}</a>`}
           ways=${matrixWays(words, hypothesis)}>
           <${Heat} matrix=${words.matrix} rows=${words.below.map((w) => w.text)} columns=${words.above.map((w) => w.text)} at=${lit} onHover=${hover} onPick=${pick} largest=${40} label=${t("alignment")} describe=${described(words)} />
         </${Panel}>
+        <${Alternatives} sentence=${sentence} hypothesis=${hypothesis} words=${words} row=${lit?.row ?? 0} onForce=${force} /></div>
         <div class="stack">
           ${sentence.tree && html`<${Beam} sentence=${sentence} hypothesis=${hypothesis} words=${words} lit=${lit} node=${node} setNode=${(each) => { tour.stop(); setNode(each); }} onForce=${force} beam=${beam} />`}
-          <div class="halves"><${Alternatives} sentence=${sentence} hypothesis=${hypothesis} words=${words} row=${lit?.row ?? 0} onForce=${force} /><${Best} sentence=${sentence} which=${which} onPick=${choose} /></div>
+          <${Best} sentence=${sentence} which=${which} onPick=${choose} />
         </div>
       </div>
       ${last.found.note && html`<p class="soft">${last.found.note}</p>`}
@@ -169,7 +170,7 @@ function Beam({ sentence, hypothesis, words, lit, node, setNode, onForce, beam }
   return html`<${Panel} title=${t("tree")} note=${t("tree.note", { beam })} name="beam-tree" tools=${html`<${Check} label=${t("tree.whole", { n: hidden })} value=${whole} onChange=${setWhole} />`}
     ways=${{ svg: () => standalone(frame.current), json: () => sentence.tree, rows: () => [["id", "parent", "step", "token", "p", "total", "score", "why"], ...nodes.map((each) => [each.id, each.parent ?? "", each.step, each.text ?? "", Math.exp(each.log_probability), each.total, each.score, each.why ?? ""])] }}>
     <${Tree} nodes=${nodes} whole=${whole} lit=${pointed} onHover=${setNode} onPick=${(each) => onForce(pathTo(nodes, each.id).map((one) => one.token))} label=${t("tree")} svgRef=${frame} />
-    <p class="reading" aria-live="polite">${node ? html`<b>${pathTo(nodes, node.id).map((each) => each.text).join("")}</b> ${percent(Math.exp(node.log_probability))} · ${node.why || t("tree.went")} · ${t("tree.score", { score: fixed(node.score) })}` : html`<span class="soft"><i class="greedy-dot"></i>${t("tree.hint")}</span>`}</p>
+    <p class="reading" aria-live="polite">${node ? html`<b>${pathTo(nodes, node.id).map((each) => plain(each.text)).join(" ")}</b> ${percent(Math.exp(node.log_probability))} · ${node.why || t("tree.went")} · ${t("tree.score", { score: fixed(node.score) })}` : html`<span class="soft"><i class="greedy-dot"></i>${t("tree.hint")}</span>`}</p>
   </${Panel}>`;
 }
 
@@ -195,7 +196,7 @@ function Alternatives({ sentence, hypothesis, words, row, onForce }) {
   const rows = nodes.filter((node) => node.parent === parent).sort((a, b) => b.log_probability - a.log_probability);
   const before = hypothesis.ids.slice(0, step);
   return html`<${Panel} title=${t("alternatives", { word: word?.text ?? "" })} className="alternatives">
-    <${Bars} full=${1} rows=${rows.slice(0, 8).map((node) => ({ name: node.text ?? "", p: Math.exp(node.log_probability), lit: node.token === hypothesis.ids[step], label: t("tree.force"), action: () => onForce([...before, node.token]) }))} />
+    <${Bars} full=${1} rows=${rows.slice(0, 8).map((node) => ({ name: plain(node.text), p: Math.exp(node.log_probability), lit: node.token === hypothesis.ids[step], label: t("tree.force"), action: () => onForce([...before, node.token]) }))} />
     ${rows.length === 0 && html`<p class="soft small">${t("alternatives.none")}</p>`}
   </${Panel}>`;
 }
