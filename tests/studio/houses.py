@@ -126,9 +126,9 @@ def request(path: str, body: bytes, *, head: str = "", length: int | None = None
 def raw(port: int, data: bytes, seconds: float = 30) -> bytes:
     """What comes back on a bare connection until the server closes it or is silent."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as line:
-        line.sendall(data)
         found = b""
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            line.sendall(data)
             while piece := line.recv(65536):
                 found += piece
     return found

@@ -67,7 +67,7 @@ def test_a_clicked_word_is_forced_and_what_follows_is_the_task_s(client: TestCli
     other = next(node for node in sentence["tree"]["nodes"] if node["step"] == 1 and node["rank"])
     (forced,) = ask(client, "/api/translate", text=TEXT, prefix=[other["token"]])["sentences"]
     assert forced["hypotheses"][0]["ids"][0] == other["token"]
-    assert forced["hypotheses"][0]["tokens"][0]["forced"] and not forced["hypotheses"][0]["tokens"][1]["forced"]
+    assert [row["forced"] for row in forced["hypotheses"][0]["tokens"]][:2] == [True, False]
     ours = TASKS["pt-en"][1]()(TEXT, prefix=[other["token"]])
     assert forced["hypotheses"][0]["ids"] == list(ours.inside.hypothesis.ids)
 

@@ -95,10 +95,11 @@ def _outline(name: str, makers: dict[type, Callable[[], Any]]) -> dict[str, Any]
     task: Any = next(iter(makers.values()))()
     model, config = task.model, task.model.config
     nothing = Tokens((), (), ())
-    languages = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3})", name) if "translate" in VERBS[type(task).__name__] else None
+    verbs = [VERBS[kind.__name__] for kind in makers]
+    languages = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3})", name) if "translate" in verbs else None
     facts = identity(model)
     return {
-        "tasks": [VERBS[kind.__name__] for kind in makers],
+        "tasks": verbs,
         "kinds": list(Reading(model, source=nothing, target=nothing).kinds),
         "layout": facts["layout"],
         "family": facts["family"],

@@ -56,7 +56,7 @@ def status(name: str, log: Path) -> dict[str, Any]:
     """By the last lines of the log."""
     stat = log.stat()
     events, _ = read_on(log, 0, TAIL) if stat.st_size <= TAIL else _tail(log, stat.st_size)
-    last = {event.get("kind"): event for event in events}
+    last = {str(event.get("kind")): event for event in events}
     step, valid, end = (last.get(kind, {}) for kind in ("step", "valid", "end"))
     over = bool(end) and not any(event["kind"] == "step" for event in events[events.index(end) :] if "kind" in event)
     quiet = time.time() - stat.st_mtime > SILENT
