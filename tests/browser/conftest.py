@@ -108,7 +108,9 @@ def visit(chromium: Any, studio: Server) -> Iterator[Opener]:
     wrong: list[str] = []
     contexts = []
 
-    def opened(place: str, *, theme: str = "light", ready: str = ".panel", width: int = 1400, search: str = "") -> Any:
+    def opened(
+        place: str, *, ready: str, theme: str = "light", width: int = 1400, search: str = "", forgive: str = "nothing"
+    ) -> Any:
         context = chromium.new_context(
             viewport={"width": width, "height": 900},
             color_scheme=theme,
@@ -129,9 +131,14 @@ def visit(chromium: Any, studio: Server) -> Iterator[Opener]:
         context.route("**/*", pass_on)
         page = context.new_page()
         page.set_default_timeout(WAIT)
-        page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("response", lambda answer: wrong.append(f"{answer.status} {answer.url}") if answer.status > 399 else 0)
+
+        def heard(text: str) -> None:
+            if forgive not in text:
+                wrong.append(text)
+
+        page.on("console", lambda message: heard(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: heard(str(error)))
+        page.on("response", lambda answer: heard(f"{answer.status} {answer.url}") if answer.status > 399 else None)
         page.goto(f"{studio.url}/{search}#{place}")
         page.wait_for_selector(ready)
         return page

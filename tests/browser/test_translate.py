@@ -94,7 +94,7 @@ def test_all_of_it_by_keyboard_alone(visit: Opener) -> None:
     assert page.locator(".links .above .word.lit").inner_text().startswith("casa")
     tabbed_to(page, ".tree .node")
     page.keyboard.press("ArrowDown")
-    said = page.evaluate("() => document.activeElement.getAttribute('aria-label')")
+    said = page.evaluate("() => document.activeElement.querySelector('title').textContent")
     assert "Write this instead" in said
     with page.expect_response("**/api/translate"):
         page.keyboard.press("Enter")

@@ -98,7 +98,6 @@ function App() {
     c: () => copy(location.href, t("link.copied")),
     e: () => document.querySelector(".main .export")?.click(),
     g: () => (waitsForView.current = Date.now()),
-    Escape: () => setHelp(false),
   };
   useKeys(keys, 0);
   useEffect(() => {
@@ -119,7 +118,7 @@ function App() {
   const able2 = (name) => VIEWS[name][2] === null || models?.some((each) => able(each, VIEWS[name][2]));
   return html`<div class="shell">
     <a class="away skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector("#main").focus(); }}>${t("skip")}</a>
-    <header class="top">
+    <header class="top"><${Busy} /><${Toast} />
       <a class="brand" href="#/translate"><img src="/static/icon.svg" alt="" />regard</a>
       ${models?.length > 0 && html`<label class="field model"><span class="wide-only">${t("model")}</span><select aria-label=${t("model")} value=${model?.name ?? ""} onChange=${(event) => keep({ model: event.target.value, layer: null, head: null, token: null, kind: null })}>
         ${models.map((each) => html`<option value=${each.name} selected=${each.name === model?.name} disabled=${!able(each, need)}>${each.name}${each.state === "failed" ? ` (${t("state.failed")})` : ""}</option>`)}</select></label>`}
@@ -142,7 +141,6 @@ function App() {
         : need !== null && !model ? html`<${Empty}><p>${t(`none.${need}`)}</p><code>regard studio pt-en ${t("none.folder")}</code></${Empty}>`
         : module && html`<${module.default} key=${`${view} ${model?.name}`} model=${model} models=${models} params=${params} limits=${limits} version=${version} language=${tongue} refresh=${ask} />`}
     </main>
-    <${Busy} /><${Toast} />
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}
   </div>`;
 }

@@ -18,6 +18,7 @@ const types = (target) => target.closest?.("input:not([type=checkbox], [type=rad
 
 addEventListener("keydown", (event) => {
   const name = nameOf(event);
+  if (document.querySelector("dialog[open]")) return; // it has its own keys
   if (event.defaultPrevented || event.altKey || event.isComposing) return;
   const always = name === "Ctrl+Enter" || name === "Escape";
   if (!always && (!enabled || types(event.target))) return;

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "studio/core/html.js";
 
 export function parse(hash = location.hash) {
-  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const [, path, query] = hash.match(/^#?\/?([^?]*)\??(.*)$/s);
   return { view: path || "translate", params: Object.fromEntries(new URLSearchParams(query)) };
 }
 

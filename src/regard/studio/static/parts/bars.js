@@ -12,6 +12,6 @@ export function Bars({ rows, full, say = percent }) {
       <span class="bar"><i class=${row.p < 0 ? "less" : ""} style=${{ width }}></i>${row.was !== undefined && html`<b style=${{ width: `${Math.min(100, (100 * row.was) / most)}%` }}></b>`}</span>
       <span class="num">${say(row.p)}</span>${row.note && html`<span class="note">${row.note}</span>`}`;
     const kind = `${row.lit ? "lit" : ""} ${row.faded ? "faded" : ""}`;
-    return html`<li class=${kind}>${row.action ? html`<button type="button" title=${row.label} aria-label="${shown(row.name)} ${say(row.p)}${row.label ? `: ${row.label}` : ""}" onClick=${row.action} onMouseEnter=${row.hover}>${inside}</button>` : html`<div>${inside}</div>`}</li>`;
+    return html`<li class=${kind}>${row.action ? html`<button type="button" title=${row.label} onClick=${row.action} onMouseEnter=${row.hover}>${inside}</button>` : html`<div>${inside}</div>`}</li>`;
   })}</ul>`;
 }

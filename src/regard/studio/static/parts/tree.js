@@ -118,9 +118,9 @@ export function Tree({ nodes, whole, lit, onHover, onPick, label, svgRef }) {
         ${node.greedy && !root && html`<circle cx=${place.width - 7} cy="7" r="2.6" class="greedy" />`}`;
       const at = `translate(${place.x} ${place.y})`;
       if (root) return html`<g class=${kind} transform=${at}>${inside}</g>`;
-      return html`<g key=${node.id} class=${kind} data-node=${node.id} transform=${at} role="button" tabindex=${node.id === tabbed ? 0 : -1} aria-label="${say} ${onPick ? t("tree.force") : ""}"
+      return html`<g key=${node.id} class=${kind} data-node=${node.id} transform=${at} role="button" tabindex=${node.id === tabbed ? 0 : -1} 
         onPointerEnter=${() => onHover?.(node)} onPointerLeave=${() => onHover?.(null)} onFocus=${() => { setFocus(node.id); onHover?.(node); }} onBlur=${() => { setFocus(null); onHover?.(null); }}
-        onKeyDown=${(event) => moved(event, node)} onClick=${() => onPick?.(node)}>${inside}</g>`;
+        onKeyDown=${(event) => moved(event, node)} onClick=${() => onPick?.(node)}><title>${say} ${onPick ? t("tree.force") : ""}</title>${inside}</g>`;
     })}
   </svg></div>`;
 }

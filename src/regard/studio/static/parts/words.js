@@ -14,7 +14,7 @@ export function Words({ items, at, onHover, onPick, label, className = "", refs 
     row.current.children[to].focus();
   };
   return html`<div class="words ${className}" ref=${row} role="group" aria-label=${label} data-arrows onKeyDown=${moved} onPointerLeave=${() => onHover?.(null)}>
-    ${items.map((item, i) => html`<button type="button" key=${i} class="word ${item.special ? "special" : ""} ${item.lit ? "lit" : ""} ${item.className ?? ""}" dir="auto" tabindex=${i === current ? 0 : -1} title=${item.title} aria-pressed=${onPick ? i === at : undefined}
+    ${items.map((item, i) => html`<button type="button" key=${i} class="word ${item.special ? "special" : ""} ${item.lit ? "lit" : ""} ${item.shade ? "shaded" : ""} ${item.className ?? ""}" dir="auto" tabindex=${i === current ? 0 : -1} title=${item.title} aria-pressed=${onPick ? i === at : undefined}
       ref=${(element) => refs && (refs.current[i] = element)} style=${shadeOf(item.shade)}
       onPointerEnter=${() => onHover?.(i)} onFocus=${() => onHover?.(i)} onBlur=${() => onHover?.(null)} onClick=${() => onPick?.(i)}>${shown(item.text)}${item.small !== undefined && html`<small>${item.small}</small>`}</button>`)}
   </div>`;
