@@ -29,8 +29,8 @@ def wrong(folder: Path) -> list[str]:
     """Files that are missing, changed, or in no list."""
     listed = {name: each for package in read(folder).values() for name, each in package["files"].items()}
     here = {path.name for path in folder.iterdir()} - {"vendor.json"}
-    bad = [name for name in here & listed.keys() if integrity((folder / name).read_bytes()) != listed[name]["integrity"]]
-    return sorted([*bad, *(here ^ listed.keys())])
+    now = {name: integrity((folder / name).read_bytes()) for name in here & listed.keys()}
+    return sorted([*(name for name, hash in now.items() if hash != listed[name]["integrity"]), *(here ^ listed.keys())])
 
 
 def read(folder: Path) -> dict[str, Any]:

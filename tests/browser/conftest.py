@@ -1,4 +1,4 @@
-"""A real server with the bundled translator and tiny models of every task, and a real browser that may speak to it only."""
+"""A real server with the bundled translator and tiny models, and a real browser that may speak to it only."""
 
 import json
 import os
@@ -104,16 +104,14 @@ Opener = Callable[..., Any]
 
 @pytest.fixture
 def visit(chromium: Any, studio: Server) -> Iterator[Opener]:
-    """visit("/translate?text=..", theme="dark"): a page in which nothing may go wrong and from which nothing may leave."""
+    """visit("/translate?text=..", ready=".tree"): a page on which nothing goes wrong and from which nothing leaves."""
     wrong: list[str] = []
     contexts = []
 
-    def opened(
-        place: str, *, ready: str, theme: str = "light", width: int = 1400, search: str = "", forgive: str = "nothing"
-    ) -> Any:
+    def opened(place: str, *, ready: str, width: int = 1400, search: str = "", forgive: str = "nothing") -> Any:
         context = chromium.new_context(
             viewport={"width": width, "height": 900},
-            color_scheme=theme,
+            color_scheme="light",
             locale="en-US",
             reduced_motion="reduce",
             accept_downloads=True,

@@ -1,4 +1,4 @@
-"""The first thing that a newcomer sees: which word came from where, and why the beam chose it; all numbers are the API's."""
+"""The first thing that a newcomer sees: which word came from where, and why the beam chose it."""
 
 import base64
 import json

@@ -111,6 +111,7 @@ function App() {
     addEventListener("keydown", after, true);
     return () => removeEventListener("keydown", after, true);
   }, [params.model]);
+  useEffect(() => document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }), [view, !models]);
   useEffect(() => document.documentElement.classList.toggle("present", present), [present]);
   useEffect(() => void (document.title = `${t(`view.${view}`)} · regard`), [view, tongue]);
 
