@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from regard.studio import engine as engines
 from regard.studio import general
-from regard.studio.app import Studio
+from regard.studio.app import Studio, build
 from regard.tasks.generator import Generator
 from studio import houses
 from studio.houses import TEXT, until
@@ -194,7 +194,5 @@ def test_a_client_of_the_test_library_is_told_of_missing_models(client_without_m
 
 @pytest.fixture
 def client_without_models() -> Iterator[TestClient]:
-    from regard.studio.app import build
-
     with houses.client(build([])) as found:
         yield found

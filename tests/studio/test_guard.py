@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from regard.studio.app import build
 from regard.studio.guard import Rules
 from regard.studio.models import Entry
 from regard.studio.pages import policy, read_files
@@ -179,8 +180,6 @@ def test_an_error_of_ours_is_a_500_that_says_nothing_of_the_text(caplog: pytest.
 def test_a_model_that_cannot_be_opened_is_a_503_and_the_others_serve() -> None:
     def fails(device: str) -> Any:
         raise OSError("no such file")
-
-    from regard.studio.app import build
 
     app = build([Entry("broken", fails), houses.entry("pt-en")])
     with houses.client(app) as client:

@@ -20,9 +20,11 @@ import pytest
 
 from regard.errors import UserError
 from regard.studio import serving
-from regard.studio.app import Studio
+from regard.studio.app import Studio, build
 from regard.studio.guard import Rules
+from regard.studio.models import Entry
 from regard.studio.serving import bound
+from regard.tasks.translator import Translator
 from studio import houses
 from studio.houses import TEXT, raw, request, until
 from tasks import generators, translators
@@ -229,6 +231,15 @@ def test_a_client_of_libretranslate_works_with_forms_and_json(port: int) -> None
         post(json.dumps({**body, "target": "zz"}).encode(), "application/json")
     assert wrong.value.code == 400
     wrong.value.close()
+
+
+def test_of_several_translators_the_one_for_the_languages_is_taken() -> None:
+    both = [Entry(name, lambda device: {Translator: translators.translator}) for name in ("pt-en", "my-de-en")]
+    with houses.client(build(both)) as client:
+        body = {"q": "casa", "source": "de", "target": "en"}
+        assert client.post("/translate", json=body).status_code == 200
+        assert client.post("/translate", json={**body, "model": "pt-en"}).status_code == 400
+        assert [row["targets"] for row in client.get("/languages").json()] == [["en"], ["en"], []]
 
 
 # ---- the end

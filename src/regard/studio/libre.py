@@ -45,18 +45,22 @@ def translate(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
     return result | ({"alternatives": others if whole else others[0]} if asked["alternatives"] else {})
 
 
+def speaks(asked: Asked, outline: dict[str, Any]) -> bool:
+    return outline["target"] == asked["target"] and asked["source"] in ("auto", outline["source"])
+
+
 def languages(house: House, asked: Asked, _path: dict[str, str]) -> list[dict[str, Any]]:
     pairs: dict[str, list[str]] = {}
     for entry in house.table.entries.values():
-        if "translate" in entry.verbs:
-            known = entry.outline.result()
-            pairs.setdefault(known["source"] or "auto", []).append(known["target"] or "auto")
+        known = entry.outline.result() if "translate" in entry.verbs else {}
+        if known.get("source"):
+            pairs.setdefault(known["source"], []).append(known["target"])
     targets = {target for each in pairs.values() for target in each}
     codes = [*pairs, *sorted(targets - pairs.keys())]
     return [{"code": code, "name": NAMES.get(code, code), "targets": pairs.get(code, [])} for code in codes]
 
 
 ROUTES = [
-    Route("/translate", FIELDS, "Translate, as LibreTranslate does", translate, "translate"),
+    Route("/translate", FIELDS, "Translate, as LibreTranslate does", translate, "translate", speaks),
     Route("/languages", {}, "Languages, as LibreTranslate names them", direct=languages, method="GET"),
 ]

@@ -23,6 +23,10 @@ Opener = Callable[[str], dict[type, Callable[[], Any]]]
 "From a device to the tasks; 'meta' asks for the outline."
 
 
+Suits = Callable[[dict[str, Any]], bool]
+"Whether a model with this outline is the right one among those that can."
+
+
 class Source(NamedTuple):
     name: str
     path: str | Path
@@ -96,7 +100,7 @@ def _outline(name: str, makers: dict[type, Callable[[], Any]]) -> dict[str, Any]
     model, config = task.model, task.model.config
     nothing = Tokens((), (), ())
     verbs = [VERBS[kind.__name__] for kind in makers]
-    languages = re.fullmatch(r"([a-z]{2,3})-([a-z]{2,3})", name) if "translate" in verbs else None
+    languages = re.search(r"(?:^|[-_.])([a-z]{2})-([a-z]{2})$", name) if "translate" in verbs else None
     facts = identity(model)
     return {
         "tasks": verbs,
@@ -118,18 +122,23 @@ class Table:
         self.entries = {entry.name: entry for entry in entries}
         self.is_draining = False
 
-    async def pick(self, name: str | None, verb: str | None) -> Entry:
-        """The named one if it can do this, or the first that can."""
+    async def pick(self, name: str | None, verb: str | None, suits: Suits = lambda outline: True) -> Entry:
+        """The named one if it can do this, or the first that can and `suits`, or the first that can."""
         if name is not None and name not in self.entries:
             hint = f"there is {', '.join(self.entries) or 'none'}"
             raise Problem(404, f"there is no model '{name[:80]}'", hint=hint, param="model", code="model_not_found")
+        able: list[Entry] = []
         for entry in [self.entries[name]] if name is not None else self.entries.values():
             verbs = await self._verbs(entry, must=name is not None)
             if verbs and (verb is None or verb in verbs):
-                return entry
-            if name is not None:
+                if suits(entry.outline.result()):
+                    return entry
+                able.append(entry)
+            elif name is not None:
                 hint = f"it can {', '.join(verbs)}"
                 raise Problem(400, f"{name} cannot {verb}", hint=hint, param="model", code="wrong_task")
+        if able:
+            return able[0]
         hint = "start the studio with a model for it: regard studio MODEL"
         raise Problem(404, f"no model here can {verb or 'do anything'}", hint=hint, param="model", code="no_model")
 
@@ -145,7 +154,7 @@ class Table:
         return entry.verbs
 
     def start(self) -> None:
-        """Open the first model, for someone will want it soon; then read the outlines of the others, each on its thread."""
+        """Open the first model, for it will be wanted soon; then read the outlines of the others, each on its thread."""
         if not self.entries:
             return
         first, *others = self.entries.values()

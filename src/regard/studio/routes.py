@@ -44,6 +44,8 @@ class Route:
     work: Work | None = None
     verb: str | Callable[[Asked], str] | None = None
     "What the model must be able to do, for this request."
+    suits: Callable[[Asked, dict[str, Any]], bool] | None = None
+    "Among several that can, which: by the request and a model's outline."
     direct: Callable[[House, Asked, dict[str, str]], Any] | None = None
     "Instead of work: quick, without a model, on a thread of the pool if it reads files."
     method: str = "POST"
@@ -84,7 +86,8 @@ class Endpoint:
             assert route.direct is not None
             return _response(await asyncio.to_thread(route.direct, self.house, asked, request.path_params))
         verb = route.verb(asked) if callable(route.verb) else route.verb
-        entry = await self.house.table.pick(asked.get("model"), verb)
+        suits = partial(route.suits, asked) if route.suits else lambda outline: True
+        entry = await self.house.table.pick(asked.get("model"), verb, suits)
         streams = bool(asked.get("stream"))
         job = Job(partial(_done, route.work, entry, asked), seconds=route.seconds)
         job.count = partial(self.house.metrics.wrote, entry.name)
