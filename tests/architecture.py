@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
 }
 "Folder -> the folders it may import, beside itself and the open ones."
 ARROWS["lab"] = set(ARROWS)
-ARROWS["studio"] = {"tasks", "lab", "inspection", "decoding"}
+ARROWS["studio"] = {"tasks", "lab", "inspection", "decoding", "text"}  # text: it shows how a tokenizer splits
 ARROWS["cli"] = set(ARROWS)
 ARROWS["__main__"] = {"cli"}
 ARROWS["unpickle"] = {"weights"}  # a program of its own, which nobody imports

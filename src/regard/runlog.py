@@ -29,9 +29,24 @@ def read_log(path: Path) -> Iterator[dict[str, Any]]:
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
+            event = _event(line)
+            if event is not None:
                 yield event
+
+
+def read_on(path: Path, start: int, limit: int) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines from byte `start` on, `limit` bytes at most, and the byte where the next will begin."""
+    with path.open("rb") as file:
+        file.seek(start)
+        lines = file.read(limit)
+    lines = lines[: lines.rfind(b"\n") + 1]
+    events = (_event(line.decode("utf-8", "replace")) for line in lines.splitlines())
+    return [event for event in events if event is not None], start + len(lines)
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) else None

@@ -49,6 +49,7 @@ VERBS = {
     "resume": Verb("train", "regard.cli.resume", "Go on with a run as if it had never stopped."),
     "evaluate": Verb("train", "regard.cli.evaluate", "Score a model on sentences it has not seen."),
     "explain": Verb("look", "regard.cli.explain", "Show every number of an attention, and which head does what."),
+    "studio": Verb("look", "regard.cli.studio", "Open the page: translate, write and look inside, live."),
     "summary": Verb("look", "regard.cli.summary", "Show a model's parts, size, memory and cost."),
     "list": Verb("look", "regard.cli.listing", "List what exists: families, presets, recipes, data, models."),
     "verify": Verb("judge", "regard.cli.verifying", "Check every promised equality on your own model."),

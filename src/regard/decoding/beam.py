@@ -10,7 +10,7 @@ they are chosen, multiplied and dropped by `reorder` alone.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -73,11 +73,12 @@ def beam_search(
     limit: int | Sequence[int],
     end_ids: Collection[int],
     prefix: Prefix = (),
+    seen: Callable[[Tensor, Tensor], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each sentence, best first, after its token in `start` (B).
 
     The state holds B rows and is used up. `limit` counts tokens, the prefix and the end included, for all
-    sentences or for each.
+    sentences or for each. `seen` is shown after each step what is live: ids (n, W, T) and their sums (n, W).
     """
     limits = torch.tensor([limit] * len(start) if isinstance(limit, int) else list(limit), device=start.device)
     require(bool((limits >= 1).all()), "a limit is below 1", "expected at least one token")
@@ -86,6 +87,8 @@ def beam_search(
     while len(search.sentences):
         scores = step(search.last, state, None)  # (n · W, V)
         rows = search.advance(scores)
+        if seen:
+            seen(search.live.ids, search.live.values)
         in_place = len(rows) == len(scores) and torch.equal(rows, torch.arange(len(rows), device=rows.device))
         if len(rows) and not in_place:
             state.reorder(rows)

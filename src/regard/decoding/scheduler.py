@@ -45,6 +45,8 @@ class Request:
     "How to draw; without them the search is greedy."
     timeout: float | None = None
     "Seconds from submission, waiting included."
+    seen: Callable[[Tensor, int], None] | None = None
+    "Shown the scores (1, V) and the token that was chosen by them, before the listener hears of it."
 
     def __post_init__(self) -> None:
         require(bool(self.prompt), "the prompt is empty", "expected at least one token")
@@ -87,7 +89,7 @@ class Ticket:
             self.end("error", error)
             return
         self.written.append(token)
-        self._tell(token)
+        self._tell(token, scores)
         if token in self.request.end_ids:
             self.end("end")
         elif len(self.written) == self.request.limit:
@@ -103,8 +105,10 @@ class Ticket:
         self.reason, self.error = reason, error
         self._tell(reason)
 
-    def _tell(self, news: int | Reason) -> None:
+    def _tell(self, news: int | Reason, scores: Tensor | None = None) -> None:
         try:
+            if self.request.seen and scores is not None and isinstance(news, int):
+                self.request.seen(scores, news)
             self.listener(news)
         except Exception:  # a caller's fault is not the others' trouble
             self.is_cancelled = True

@@ -60,22 +60,22 @@ def alignment(reading: Reading, kind: Kind, layer: int | None = None, head: int 
 def payload(reading: Reading, kind: Kind, layer: int | None = None, head: int | None = None) -> dict[str, Any]:
     """Of a capture: `queries` and `keys` name the lists of tokens that stand beside it."""
     weights = packed(attention(reading, kind, layer, head))
-    return {"type": "attention", **_sides(reading, kind), "layer": layer, "head": head, "weights": weights}
+    return {"type": "attention", **sides(reading, kind), "layer": layer, "head": head, "weights": weights}
 
 
-def overview(reading: Reading, kind: Kind) -> dict[str, Any]:
+def overview(reading: Reading, kind: Kind, found: Tensor | None = None) -> dict[str, Any]:
     """Of a capture: all heads as small pictures, to choose from; 255 is all of a row's attention.
 
-    Long texts are pooled to `SIDE` tokens, of each cell the largest weight.
+    Long texts are pooled to `SIDE` tokens, of each cell the largest weight. `found` are the weights, if they are known.
     """
-    found = torch.stack(list(layers_of(reading, kind)))  # (L, H, T, S)
+    found = torch.stack(list(layers_of(reading, kind))) if found is None else found  # (L, H, T, S)
     size = [min(side, SIDE) for side in found.shape[2:]]
     pooled = adaptive_max_pool2d(found, size)
     weights = packed((pooled * 255).round().clamp(0, 255), "u8")
-    return {"type": "heads overview", **_sides(reading, kind), "weights": weights}
+    return {"type": "heads overview", **sides(reading, kind), "weights": weights}
 
 
-def _sides(reading: Reading, kind: Kind) -> dict[str, Any]:
+def sides(reading: Reading, kind: Kind) -> dict[str, Any]:
     """What tells the heads of this kind apart."""
     queries = {"encoder": "source", "decoder": "target", "cross": "written" if reading.written else "target"}[kind]
     shape = {"n_layers": reading.n_layers(kind), "n_heads": reading.n_heads(kind)}

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.config import require
 from regard.decoding.sample import SampleSettings, sample
+from regard.decoding.scheduler import Scheduler
 from regard.decoding.search import greedy
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
@@ -140,6 +141,13 @@ class Generator:
         scores: Tensor = self.model.step(ids, state, valid)
         scores[:, self._silent] = -torch.inf
         return scores
+
+    def scheduler(self, **sizes: Any) -> Scheduler[Any]:
+        """Texts of many callers in one batch, each as if alone: what a server gives to its thread."""
+        model = self.model
+        return Scheduler(
+            self._step, lambda request: model.new_state(1, request.room), max_len=model.config.max_len, **sizes
+        )
 
     def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
         template = None if raw else self.tokenizer.chat_template

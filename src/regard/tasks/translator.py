@@ -37,6 +37,8 @@ class Search:
     batch_tokens: int = BATCH_TOKENS
     heard: Callable[[int], None] | None = None
     "Told after each batch how many texts are done, about: alike lengths go together, not neighbours."
+    seen: Callable[[Tensor, Tensor], None] | None = None
+    "As in `beam_search`; what it raises ends the search."
 
     def __post_init__(self) -> None:
         require(self.max_new is None or self.max_new >= 1, f"at most {self.max_new} new tokens", "expected at least 1")
@@ -84,16 +86,18 @@ class Translator:
         tree: bool = False,
         prefix: Sequence[int] = (),
         split: bool = False,
+        seen: Callable[[Tensor, Tensor], None] | None = None,
     ) -> Translation:
         """One text with its alternatives: as many in all as the beam is wide, or `n_best`.
 
         `split` translates sentence by sentence. `prefix` are target ids that the translation must begin with.
+        `seen` is shown the live hypotheses after each step, as in `beam_search`.
         """
         if not isinstance(text, str):
             raise UserError("one text is expected", "write translate.many(texts) for several")
         n_best = beam if n_best is None else n_best
         settings = BeamSettings(beam, n_best, length_penalty, keep_tree=tree)
-        return next(self._many([text], Search(settings, max_new, tuple(prefix), split)))
+        return next(self._many([text], Search(settings, max_new, tuple(prefix), split, seen=seen)))
 
     def many(
         self,
@@ -186,7 +190,9 @@ class Translator:
         state = self.model.new_state(self.model.encode(src, valid), valid, max(limits))
         start = torch.full((len(rows),), self.model.config.start_id, device=src.device)
         ends, prefix = self.model.config.eos_ids, [search.prefix or self._first] * len(rows)
-        return beam_search(self._step, state, start, search.beam, limit=limits, end_ids=ends, prefix=prefix)
+        return beam_search(
+            self._step, state, start, search.beam, limit=limits, end_ids=ends, prefix=prefix, seen=search.seen
+        )
 
     def _limit(self, length: int, search: Search) -> int:
         limit = 2 * length + 10 if search.max_new is None else search.max_new

@@ -1,0 +1,1 @@
+"""The web page and its server: what tasks and inspection do, over HTTP."""
