@@ -52,6 +52,8 @@ VERBS = {
     "list": Verb("look", "regard.cli.listing", "List what exists: families, presets, recipes, data, models."),
     "verify": Verb("judge", "regard.cli.verifying", "Check every promised equality on your own model."),
     "bench": Verb("judge", "regard.cli.bench", "Measure a model's speed, memory and energy here."),
+    "race": Verb("judge", "regard.cli.race", "Race RNN, LSTM and Transformer, question by question."),
+    "ladder": Verb("judge", "regard.cli.ladder", "Climb from an RNN to a Transformer, one change at a time."),
     "convert": Verb("change", "regard.cli.convert", "Rewrite a checkpoint as a safetensors directory."),
 }
 
