@@ -52,3 +52,9 @@ def test_grams_are_joules_times_the_stated_intensity() -> None:
 )
 def test_units_leave_a_number_to_say(joules: float, said: str) -> None:
     assert str(energy.Energy(joules, "measured", "x")).startswith(f"{said} (measured")
+
+
+def test_energy_stands_beside_everyday_things() -> None:
+    """A phone's 15 Wh are 54 kJ, an hour of 9 W is 32.4 kJ, and a litre is heated by 80 degrees with 334.88 kJ."""
+    said = energy.Energy(334_880, "measured", "x").beside()
+    assert said == "as much as 6.2 x a phone charged, or 10 x a 9 W bulb for an hour, or 1 x a litre of water boiled"

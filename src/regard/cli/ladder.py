@@ -79,7 +79,9 @@ def command(pairs: tuple[Path, ...], out: Path, as_json: bool, **given: Any) -> 
 def wishes(pairs: tuple[Path, ...], given: dict[str, Any]) -> "Wanted":
     from regard.lab.ladder import Wanted, multi30k
 
-    sets = {name: tuple(str(expanded(path).absolute()) for path in given.pop(name)) for name in ("valid", "test")}
+    sets: dict[str, Any] = {
+        name: tuple(str(expanded(path).absolute()) for path in given.pop(name)) for name in ("valid", "test")
+    }
     if not pairs:
         if any(sets.values()) or given["columns"]:
             raise UserError("options for PAIRS, but no PAIRS", "name the files to learn from", exit_code=USAGE)

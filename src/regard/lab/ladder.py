@@ -126,10 +126,13 @@ class Ladder:
             config = self._config(base, number)
             if number <= len(self.done):
                 continue
+            if stop.is_set():
+                return
             tell(f"rung {number} of {len(RUNGS)}: {rung.title}")
             run = self.folder_of(number)
             if rung.trains and not (run / RUN_FILE).is_file():
-                write_run(self._timed(config, run, tell), run)
+                with locked(run):
+                    write_run(self._timed(config, run, tell), run)
             trained = train(read_run(run / RUN_FILE), run, listeners, stop) if rung.trains else None
             if rung.trains and trained is None:
                 return
@@ -165,6 +168,7 @@ class Ladder:
         """With as many steps as fit into the minutes, and a schedule that ends with them."""
         steps = self.wanted.steps
         if steps is None:
+            tell("measuring the seconds of a step")
             seconds = pace(config, run)
             steps = max(1, round(60 * self.wanted.minutes / seconds))
             tell(f"a step takes {seconds:.3f} s, so {self.wanted.minutes:g} minutes are {steps:,} steps")
@@ -194,8 +198,11 @@ class Ladder:
         if not rung.trains:
             return ["the mean of the last checkpoints" if rung.beam == 1 else f"beam = {rung.beam}"]
         base: dict[str, Any] = {"task": "translate", "data": {"train": ["x"]}}
-        found = differences(*(to_dict(self._config(base, each)) for each in (number - 1, number)))
-        return [f"{path} = {json.dumps(new)}" if new is not None else f"no {path}" for path, _, new in found]
+        before, now = (to_dict(self._config(base, each)) for each in (number - 1, number))
+        return [
+            f"{path} = {json.dumps(new)}" if new is not None else f"no {path}"
+            for path, _, new in differences(before, now)
+        ]
 
 
 def part(folder: Path, train: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:

@@ -27,8 +27,8 @@ def curves(
     left, top = 56.0, 3 * MARGIN
     items: list[Item] = [Text(MARGIN, MARGIN + SIZE * 0.5, title, bold=True)]
     for level in sorted({low, high} | ({0.0} if low <= 0.0 <= high else set())):
-        y, said = top + HEIGHT * (high - level) / span, 10**level if logarithmic else level
-        items += [Line(left, y, left + WIDTH, y, "grid", 0.6, 0.5), Text(left - 6, y + 4, f"{said:.3g}", 10.0, "end")]
+        y, value = top + HEIGHT * (high - level) / span, 10**level if logarithmic else level
+        items += [Line(left, y, left + WIDTH, y, "grid", 0.6, 0.5), Text(left - 6, y + 4, f"{value:.3g}", 10.0, "end")]
     ends = {}
     for i, (name, points) in enumerate(drawn.items()):
         dots = [(left + WIDTH * (x - start) / reach, top + HEIGHT * (high - y) / span) for x, y in points]

@@ -27,18 +27,25 @@ WORDS = {0: "constant", 1: "linear", 2: "quadratic"}
 
 
 def ask(setting: Setting) -> Iterator[Row]:
-    took, kept = dict.fromkeys((*RACERS, KEPT), 0.0), dict.fromkeys((*RACERS, KEPT), 0)
+    took, kept = {name: [0.0] for name in (*RACERS, KEPT)}, dict.fromkeys((*RACERS, KEPT), 0)
     length, memory = SHORTEST, memory_limit_bytes() or 1 << 33
     measure(Racer(RNN, config_of(RNN, setting.size), setting.seed), length, setting)  # torch wakes up
     while length <= setting.longest:
-        for name in took:  # twice the length may take four times the time and the memory
-            if 5 * took[name] <= setting.left and 4 * kept[name] < memory // 4:
+        for name in took:  # twice the length may take four times the memory
+            if expected(took[name]) <= setting.left and 4 * kept[name] < memory // 4:
                 setting.told(f"{name}: {length:,} tokens")
                 began = time.monotonic()
                 row = measure(Racer(name, config_of(name, setting.size), setting.seed), length, setting)
-                took[name], kept[name] = time.monotonic() - began, row["kept"]
+                took[name].append(time.monotonic() - began)
+                kept[name] = row["kept"]
                 yield row
         length *= 2
+
+
+def expected(took: Sequence[float]) -> float:
+    """Seconds at twice the length: they grow as they grew, but by two at least and five at most."""
+    growth = took[-1] / took[-2] if len(took) > 2 else 5.0
+    return took[-1] * min(max(growth, 2.0), 5.0)
 
 
 def measure(racer: Racer, length: int, setting: Setting) -> Row:
@@ -105,11 +112,15 @@ def _sheet(rows: list[Row], what: str, title: str, unit: float, *, is_time: bool
         measured = {row["tokens"]: _several(row[what]) for row in rows if row["racer"] == name}
         middles = {n: unit * sorted(values)[len(values) // 2] for n, values in measured.items()}
         series[name] = [middles.get(n, float("nan")) for n in lengths]
-        short, long = (exponent(_part(measured, *ends)) for ends in ((0, MIDDLE), (MIDDLE, max(lengths))))
-        powers = {f"power to {MIDDLE}": _said(short, is_time), f"from {MIDDLE}": _said(long, is_time)}
-        found.append({"": name, **{f"{n:,}": middles.get(n) for n in lengths}, **powers})
-        if long is not None:
-            says.append(f"{name}: {verdict(long)} from {MIDDLE} tokens on (n to the {_said(long, is_time)}).")
+        ends = {f"power to {MIDDLE}": (0, MIDDLE), f"from {MIDDLE}": (MIDDLE, max(lengths))}
+        ends["last doubling"] = (max(measured) // 2, max(measured))
+        powers = {key: exponent(_part(measured, *each)) for key, each in ends.items()}
+        cells = {f"{n:,}": middles.get(n) for n in lengths}
+        found.append({"": name, **cells, **{key: _said(power, is_time) for key, power in powers.items()}})
+        if (last := powers["last doubling"]) is not None:
+            says.append(
+                f"{name}: {verdict(last)} where it ends, from {max(measured) // 2:,} to {max(measured):,} tokens."
+            )
     every = frozenset(found[0]) - {""} if is_time else frozenset[str]()
     return Sheet(what, title, found, says, every, lengths, series, "tokens", logarithmic=True)
 
@@ -128,7 +139,7 @@ def _said(found: Slope | None, is_time: bool) -> str | None:
 
 def verdict(found: Slope) -> str:
     for power, word in WORDS.items():
-        if abs(found.value - power) <= NEAR:
+        if abs(max(found.value, 0.0) - power) <= NEAR:
             return word
     return "between " + " and ".join(word for power, word in WORDS.items() if abs(found.value - power) < 1)
 

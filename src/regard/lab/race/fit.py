@@ -1,5 +1,6 @@
 """How fast a number grows: y = c n^k is a line of slope k on paper with two logarithmic axes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,8 +23,8 @@ class Slope:
 
 
 def exponent(measured: Mapping[float, Sequence[float]]) -> Slope | None:
-    """The exponent k through the medians at each n; None from fewer than three lengths, which are too few to fit."""
-    return None if len(measured) < 3 else slope({np.log(n): np.log(values) for n, values in measured.items()})
+    """The exponent k through the medians at each n; None from a single length, through which no line is fitted."""
+    return None if len(measured) < 2 else slope({math.log(n): [math.log(y) for y in ys] for n, ys in measured.items()})
 
 
 def slope(measured: Mapping[float, Sequence[float]]) -> Slope:

@@ -2,6 +2,7 @@
 need"): alone it makes all tokens alike, residual and feed-forward keep them apart."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,7 +51,7 @@ def effective_rank(x: Tensor) -> float:
 def through(way: str, setting: Setting, seed: int) -> list[tuple[float, float]]:
     """Both measures after every block."""
     size = setting.size
-    widths = {"d_model": size.width, "n_heads": size.n_heads, "d_ff": 4 * size.width}
+    widths: dict[str, Any] = {"d_model": size.width, "n_heads": size.n_heads, "d_ff": 4 * size.width}
     config = StackConfig(**widths, n_layers=DEPTH, embed_scale=True)
     torch.manual_seed(seed)
     encoder = Encoder(config, size.vocab_size).double().eval()
