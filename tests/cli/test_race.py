@@ -20,7 +20,7 @@ def test_tables_go_to_stdout_figures_to_files_and_the_rest_to_stderr(tmp_path: P
     assert (folder / "rank.svg").is_file()
     assert page.read_text().startswith("<!doctype html>")
     assert "CO2" in err
-    assert "a litre of water boiled" in err
+    assert "kettles boiled" in err
 
 
 def test_again_repeats_what_the_json_says(tmp_path: Path, capsys: Captured) -> None:

@@ -57,4 +57,5 @@ def test_units_leave_a_number_to_say(joules: float, said: str) -> None:
 def test_energy_stands_beside_everyday_things() -> None:
     """A phone's 15 Wh are 54 kJ, an hour of 9 W is 32.4 kJ, and a litre is heated by 80 degrees with 334.88 kJ."""
     said = energy.Energy(334_880, "measured", "x").beside()
-    assert said == "as much as 6.2 x a phone charged, or 10 x a 9 W bulb for an hour, or 1 x a litre of water boiled"
+    assert said == "= 6.2 phone charges, 10 hours of a 9 W bulb, 1 kettles boiled"
+    assert energy.Energy(1.0, "measured", "x").beside().startswith("= <0.001 phone charges")

@@ -157,7 +157,7 @@ class Ladder:
         data: dict[str, Any] = {**sets, "columns": list(wanted.columns), "max_len": 100}
         if not wanted.valid or not wanted.test:
             tell("keeping pairs for validation and test")
-            data |= part(self.folder / "pairs", sets["train"], wanted.columns)
+            data |= part(self.folder.absolute() / "pairs", sets["train"], wanted.columns)
         return {"task": "translate", "seed": wanted.seed, "data": data}
 
     def _config(self, base: dict[str, Any], number: int) -> RunConfig:

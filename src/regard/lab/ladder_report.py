@@ -37,7 +37,7 @@ def markdown(ladder: Ladder) -> str:
     lines.append(f"Each rung that trains has had {time}; the seed is {wanted.seed}. The last two train nothing.")
     if trained:
         energy = Energy(sum(done["joules"] for done in trained), trained[-1]["energy"], trained[-1]["how"])
-        lines += [f"In all {energy}:", f"{energy.beside()}.", "", f"`{ladder.done[-1]['signature']}`"]
+        lines += [f"In all {energy}", f"{energy.beside()}.", "", f"`{ladder.done[-1]['signature']}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -46,7 +46,8 @@ def drawing(ladder: Ladder) -> Drawing:
     said = ", ".join(f"{each['title']} {each['bleu']:.1f}" for each in done)
     scores = bars([each["title"] for each in done], [each["bleu"] for each in done], title="BLEU", text=said)
     spent: dict[str, Any] = {each["title"]: each["joules"] / 3600 for each in done if "joules" in each}
-    beside = {name: joules / 3600 for name, joules in EVERYDAY.items()}
+    names = ("a phone charge", "an hour of a 9 W bulb", "a kettle boiled")
+    beside = dict(zip(names, (joules / 3600 for joules in EVERYDAY.values()), strict=True))
     energy = bars([*spent, *beside], [*spent.values(), *beside.values()], title="Watt hours, beside everyday things")
     return below([scores, energy], f"The ladder: {len(done)} of {len(RUNGS)} rungs")
 

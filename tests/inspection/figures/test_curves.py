@@ -1,6 +1,7 @@
 """Curves stand where their numbers are, on even and on logarithmic axes, and no name lies on another."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -28,5 +29,5 @@ def test_names_of_curves_that_end_together_stand_below_each_other() -> None:
     names = [f"n{i}" for i in range(6)]
     drawn = curves([0, 1], {name: [0.0, 1.0] for name in names}, title="t", axis="n")
     heights = sorted(item.y for item in drawn.items if isinstance(item, Text) and item.text in names)
-    assert [b - a for a, b in zip(heights, heights[1:], strict=False)] == pytest.approx([APART] * 5)
+    assert [b - a for a, b in pairwise(heights)] == pytest.approx([APART] * 5)
     assert heights[-1] < drawn.height
