@@ -54,6 +54,9 @@ def command(pairs: tuple[Path, ...], out: Path, as_json: bool, **given: Any) -> 
     folder = expanded(out)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--out: {folder} is a file", "give a folder", exit_code=USAGE)
+    for path in map(expanded, (*pairs, *given["valid"], *given["test"])):
+        if not path.is_file():
+            raise UserError(f"there is no file {path}", "give a table of pairs, or a text file a side")
     with waiting("opening the ladder"):
         from regard.lab.ladder import RUNGS, Ladder, check
         from regard.lab.ladder_report import describe, write_report
@@ -89,5 +92,5 @@ def wishes(pairs: tuple[Path, ...], given: dict[str, Any]) -> "Wanted":
     if bool(sets["valid"]) != bool(sets["test"]):
         raise UserError("one of --valid and --test alone", "give both, or neither", exit_code=USAGE)
     paths = [expanded(path) for path in pairs]
-    columns = given.pop("columns") or (guessed("translate", paths[0]) if len(paths) == 1 and paths[0].is_file() else ())
+    columns = given.pop("columns") or (guessed("translate", paths[0]) if len(paths) == 1 else ())
     return Wanted(train=tuple(str(path.absolute()) for path in paths), **sets, columns=columns, **given)

@@ -52,6 +52,8 @@ def command(again: Path | None, svg: Path | None, html: Path | None, as_json: bo
     for name, path in {"--svg": svg, "--html": html}.items():
         if path is not None and (path.is_file() if name == "--svg" else path.is_dir()):
             raise UserError(f"{name}: {path} cannot be written", "give a folder for --svg, a file name for --html")
+    if again is not None and not expanded(again).is_file():
+        raise UserError(f"--again: there is no file {again}", "`regard race --json > FILE` writes one")
     with waiting("opening the race"):
         race = prepared(again, given)
     from regard.lab.race.race import run
