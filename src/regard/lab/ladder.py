@@ -96,9 +96,8 @@ Tell = Callable[[str], None]
 
 def multi30k() -> Wanted:
     data = read_toml(Path(__file__).parent.parent / "recipes" / "multi30k-de-en.toml")["data"]
-    return Wanted(
-        **{name: tuple(str(Path(path).absolute()) for path in data[name]) for name in ("train", "valid", "test")}
-    )
+    train, valid, test = (tuple(str(Path(path).absolute()) for path in data[name]) for name in SETS)
+    return Wanted(train=train, valid=valid, test=test)
 
 
 class Ladder:
