@@ -33,7 +33,7 @@ def test_json_has_the_documented_keys_and_is_the_file_that_out_writes(
     settings = dict.fromkeys(("task", "precision", "threads", "batch", "length", "new", "rounds"))
     assert keys(card) == {
         **dict.fromkeys(("card", "model", "layout", "parameters", "date")),
-        **dict.fromkeys(("peak_bytes", "above_import_bytes", "joules_per_token")),
+        **dict.fromkeys(("peak_bytes", "above_import_bytes", "joules_per_token", "energy")),
         "settings": settings,
         "read": speed,
         "write": speed,

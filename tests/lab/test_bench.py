@@ -15,6 +15,7 @@ from regard.files import write_json
 from regard.lab.bench import Bench, Wanted
 from regard.lab.card import Card, Computer, Settings, Speed, Spread, compare, read_card, refuse_unlike
 from regard.machine import cpu_name, peak_memory_bytes
+from regard.training.energy import Energy, Meter
 from regard.weights.store import save_model
 from tasks import generators, translators
 
@@ -53,6 +54,13 @@ def test_tokens_a_second_times_seconds_are_the_tokens(task: str, precision: str,
         assert len(rates) == WANTED.rounds
         found = speed.tokens_per_second
         assert rates[0] <= found.low <= found.median <= found.high <= rates[-1]
+
+
+def test_energy_is_told_for_every_token_and_labelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = opened("generate", tmp_path)
+    monkeypatch.setattr(Meter, "read", lambda self: Energy(96.0, "estimated", "a guess"))
+    card = bench.run()
+    assert (card.joules_per_token, card.energy) == (96.0 / (3 * (7 + 5) * 4), "estimated")
 
 
 @pytest.mark.parametrize("task", ["translate", "generate"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from regard.layers.attention import MultiHeadAttention, fused, readable, repeat_heads
+from regard.layers.attention import MultiHeadAttention, fused, local, readable, repeat_heads
 from regard.layers.mask import Mask
 from regard.layers.position import RotaryPosition
 
@@ -281,3 +281,30 @@ def test_garbage_of_any_size_in_closed_places_changes_nothing() -> None:
     for mask in (Mask(valid=valid), Mask(valid=valid, causal=True), Mask(valid=valid, window=2)):
         ours, theirs = (attn(attn.queries(y), *attn.keys_values(y), mask)[valid] for y in (x, noisy))
         assert_close(ours, theirs, rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [1, 7, 90])
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_window_in_pieces_is_the_window_as_a_mask_and_so_are_its_gradients(
+    causal: bool, window: int, padded: bool
+) -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, heads, 401, 4, requires_grad=True) for heads in (4, 2, 2))
+    valid = torch.arange(401) < torch.tensor([[401], [130]]) if padded else None
+    mask = Mask(causal=causal, valid=valid, window=window)
+    assert mask.is_narrow(401)
+    ours, theirs = local(q, k, v, mask, scale=0.5), readable(q, k, v, mask, scale=0.5)[0]
+    assert_close(ours, theirs, **CLOSE)
+    wanted = [torch.autograd.grad(out.square().sum(), (q, k, v)) for out in (ours, theirs)]
+    for one, other in zip(*wanted, strict=True):
+        assert_close(one, other, **CLOSE)
+
+
+def test_a_window_while_decoding_reads_only_the_keys_that_some_row_may_see() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 2, n, 4) for n in (1, 100, 100))
+    k[:, :, :40] = v[:, :, :40] = torch.nan  # before every window
+    mask = Mask(causal=True, window=9, positions=torch.tensor([[90], [50]]))
+    ours = local(q, k, v, mask, scale=0.5)
+    assert_close(ours, readable(q, k.nan_to_num(), v.nan_to_num(), mask, scale=0.5)[0], **CLOSE)

@@ -52,3 +52,10 @@ def test_grams_are_joules_times_the_stated_intensity() -> None:
 )
 def test_units_leave_a_number_to_say(joules: float, said: str) -> None:
     assert str(energy.Energy(joules, "measured", "x")).startswith(f"{said} (measured")
+
+
+def test_energy_stands_beside_everyday_things() -> None:
+    """A phone's 15 Wh are 54 kJ, an hour of 9 W is 32.4 kJ, and a litre is heated by 80 degrees with 334.88 kJ."""
+    said = energy.Energy(334_880, "measured", "x").beside()
+    assert said == "= 6.2 phone charges, 10 hours of a 9 W bulb, 1 kettles boiled"
+    assert energy.Energy(1.0, "measured", "x").beside().startswith("= <0.001 phone charges")

@@ -69,6 +69,7 @@ def command(model: str, as_json: bool, out: Path | None, against: Path | None, *
 
 def describe(card: "Card") -> str:
     from regard.inspection.summary import human
+    from regard.training.energy import WATTS_PER_CORE
 
     given, computer = card.settings, card.computer
     rows = [f"{card.model}: {given.task}, layout {card.layout}, {human(card.parameters)} parameters", ""]
@@ -84,8 +85,9 @@ def describe(card: "Card") -> str:
     if card.peak_bytes is not None and card.above_import_bytes is not None:
         peak, above = human(card.peak_bytes, "B"), human(card.above_import_bytes, "B")
         rows.append(line("memory", f"{peak} at most, {above} of it since the libraries were imported"))
-    joules = card.joules_per_token
-    rows.append(line("energy", "not measurable here" if joules is None else f"{joules:.3g} J a token"))
+    if card.joules_per_token is not None:  # cards of earlier versions have none where there was no meter
+        how = card.energy if card.energy == "measured" else f"estimated, {WATTS_PER_CORE:.0f} W a busy core"
+        rows.append(line("energy", f"{1000 * card.joules_per_token:.3g} J for 1,000 tokens ({how})"))
     here = "" if computer.memory_bytes is None else f", {human(computer.memory_bytes, 'B')}"
     rows.append(line("machine", f"{computer.cpu}, {computer.instructions}, {computer.cores} cores{here}"))
     rows.append(line("versions", ", ".join(f"{name} {version}" for name, version in card.versions.items())))

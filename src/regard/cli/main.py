@@ -55,6 +55,8 @@ VERBS = {
     "verify": Verb("judge", "regard.cli.verifying", "Check every promised equality on your own model."),
     "bench": Verb("judge", "regard.cli.bench", "Measure a model's speed, memory and energy here."),
     "probe": Verb("judge", "regard.cli.probe", "Probe what a model prefers, obeys and cannot do."),
+    "race": Verb("judge", "regard.cli.race", "Race RNN, LSTM and Transformer, question by question."),
+    "ladder": Verb("judge", "regard.cli.ladder", "Climb from an RNN to a Transformer, one change at a time."),
     "convert": Verb("change", "regard.cli.convert", "Rewrite a checkpoint as a safetensors directory."),
 }
 

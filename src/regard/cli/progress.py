@@ -55,4 +55,4 @@ class TrainingLine(Line):
         elif kind == "end":
             took = duration(values["seconds"])
             self.say(f"{values['how']} at step {values['step']:,} after {took}")
-            self.say(f"energy: {values['energy']}")
+            self.say(f"energy: {values['energy']}\n  {values['beside']}")

@@ -23,7 +23,7 @@ from regard.lab.card import Card, Computer, Settings, Speed, Spread
 from regard.lab.subject import Input, Subject
 from regard.machine import cpu_name, memory_bytes, peak_memory_bytes
 from regard.tasks.load import VERBS, load
-from regard.training.energy import Meter
+from regard.training.energy import Energy, Meter
 from regard.weights.precision import chosen
 
 MIN_NEW = 2
@@ -83,9 +83,9 @@ class Bench:
                 rounds.append(one_round(self.subject, given, settings.new))
                 heard(number + 1)
             energy = meter.read()
-        return self._card(rounds, energy.joules if energy.kind == "measured" else None)
+        return self._card(rounds, energy)
 
-    def _card(self, rounds: list[Round], joules: float | None) -> Card:
+    def _card(self, rounds: list[Round], energy: Energy) -> Card:
         settings, peak = self.settings, peak_memory_bytes()
         written = [each.write for each in rounds if each.write is not None]
         first = [each.first for each in rounds if each.first is not None]
@@ -100,7 +100,8 @@ class Bench:
             first_token_seconds=Spread.of(first) if first else None,
             peak_bytes=peak,
             above_import_bytes=None if peak is None or self.before is None else peak - self.before,
-            joules_per_token=None if joules is None else joules / (tokens * settings.rounds),
+            joules_per_token=energy.joules / (tokens * settings.rounds),
+            energy=energy.kind,
             computer=self.computer,
             versions={"regard": __version__, "torch": torch.__version__, "python": platform.python_version()},
             date=date.today().isoformat(),

@@ -78,7 +78,9 @@ class Card:
     above_import_bytes: int | None
     "What of it came after the libraries were imported."
     joules_per_token: float | None
-    "Of all tokens read and written; None where there is no meter."
+    "Of all tokens read and written."
+    energy: Literal["measured", "estimated"] = "measured"
+    "By a meter, or from the time that cores were busy."
     computer: Computer
     versions: dict[str, str]
     date: str

@@ -58,6 +58,25 @@ def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Te
     return kernel(q, repeat_heads(k, n_heads), repeat_heads(v, n_heads), allowed, scale=scale)
 
 
+def local(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float) -> Tensor:
+    """`fused` for a window: queries go in pieces, each with the keys near it, so that cost grows with the length alone.
+
+    Without it the kernel computes all T x S scores and throws away those that the mask closes.
+    """
+    (n_queries, n_keys), window = (q.size(-2), k.size(-2)), mask.window
+    assert window is not None
+    places = mask.positions
+    if places is None:
+        places = torch.arange(n_keys - n_queries, n_keys, device=q.device)[None]  # (1, T)
+    out = []
+    for queries, here in zip(q.split(max(window, SHORT), -2), places.split(max(window, SHORT), -1), strict=True):
+        low, high = max(0, int(here.min()) - window), min(n_keys, int(here.max()) + 1 + (0 if mask.causal else window))
+        valid = None if mask.valid is None else mask.valid[:, low:high]
+        near = Mask(causal=mask.causal, valid=valid, window=window, positions=here - low)
+        out.append(fused(queries, k[:, :, low:high], v[:, :, low:high], near, scale=scale))
+    return torch.cat(out, dim=-2)
+
+
 def attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None, dropout: Dropout
 ) -> Tensor:
@@ -65,6 +84,8 @@ def attend(
     short = q.is_cpu and q.size(-2) > 1 and k.size(-2) <= SHORT
     if dropout.is_active or short:
         return readable(q, k, v, mask, scale=scale, bias=bias, dropout=dropout)[0]
+    if mask.is_narrow(k.size(-2)) and bias is None:
+        return local(q, k, v, mask, scale=scale)
     return fused(q, k, v, mask, scale=scale, bias=bias)
 
 

@@ -33,6 +33,10 @@ class Mask:
     def is_plain_causal(self) -> bool:
         return self.causal and self.valid is None and self.window is None and self.positions is None
 
+    def is_narrow(self, n_keys: int) -> bool:
+        """Whether a text's own window leaves most of its keys out."""
+        return self.window is not None and self.grid is None and not self.n_global and 4 * self.window < n_keys
+
     def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor | None:
         """(B or 1, 1, T, S) boolean, or None when nothing is closed; computed once for all layers."""
         key = n_queries, n_keys

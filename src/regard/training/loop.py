@@ -240,8 +240,9 @@ class Trainer:
     def _end(self, how: str) -> str:
         if self.saved_step != self.progress.step:
             self.save()
-        energy = str(self.energy())
-        self.tell("end", how=how, step=self.progress.step, seconds=self.progress.seconds, energy=energy)
+        energy = self.energy()
+        told = {"energy": str(energy), "joules": energy.joules, "beside": energy.beside()}
+        self.tell("end", how=how, step=self.progress.step, seconds=self.progress.seconds, **told)
         return how
 
     def energy(self) -> Energy:

@@ -1,0 +1,64 @@
+"""`regard race` as it is used: tables, files, Ctrl-C, and arguments that are refused before torch is imported."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.cli.main import run
+from regard.lab.race.practice import Pupil
+
+QUICK = ["--steps", "2", "--width", "8", "--length", "128"]
+Captured = pytest.CaptureFixture[str]
+
+
+def test_tables_go_to_stdout_figures_to_files_and_the_rest_to_stderr(tmp_path: Path, capsys: Captured) -> None:
+    page, folder = tmp_path / "race.html", tmp_path / "pictures"
+    assert run(["race", "--rank", *QUICK, "--svg", str(folder), "--html", str(page)]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("How far apart the tokens stay")
+    assert (folder / "rank.svg").is_file()
+    assert page.read_text().startswith("<!doctype html>")
+    assert "CO2" in err
+    assert "kettles boiled" in err
+
+
+def test_again_repeats_what_the_json_says(tmp_path: Path, capsys: Captured) -> None:
+    assert run(["race", "--rank", "--limits", *QUICK, "--seed", "3", "--json"]) == 0
+    first = capsys.readouterr().out
+    (tmp_path / "first.json").write_text(first)
+    assert run(["race", "--again", str(tmp_path / "first.json"), "--json"]) == 0
+    ours, theirs = json.loads(first), json.loads(capsys.readouterr().out)
+    assert ours["steps"] == theirs["steps"] != {}
+    for name, sheet in ours["sheets"].items():
+        for one, other in zip(sheet["rows"], theirs["sheets"][name]["rows"], strict=True):
+            assert {key for key in one if one[key] != other[key]} <= set(sheet["timed"])
+
+
+def test_ctrl_c_prints_what_is_done_and_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    def press(self: Pupil, seed: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pupil, "learn", press)
+    assert run(["race", "--limits", *QUICK]) == 130
+    out, err = capsys.readouterr()
+    assert "Length of the path" in out
+    assert "stopped; what was measured by then is above" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--minutes", "0"], 2, "--minutes"),
+        (["--width", "12"], 2, "a multiple of 8"),
+        (["--length", "64"], 2, "--length"),
+        (["--again", "nowhere.json"], 3, "nowhere.json"),
+        (["--html", "."], 3, "--html"),
+        (["--lanes"], 2, "no such option"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(arguments: list[str], code: int, told: str, capsys: Captured) -> None:
+    assert run(["race", *arguments]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert told in err
