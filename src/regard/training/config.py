@@ -31,6 +31,8 @@ class DataConfig:
     "Longest text in tokens; of pairs that are read together, both."
     too_long: Literal["drop", "cut", "error"] = "drop"
     "What becomes of longer ones where they can be left out; a text to be classified is always cut."
+    pack: Literal["no", "rows", "files"] = "no"
+    "generate: join texts, and cut windows of just max_len tokens; files: each file is one text, its end is held out."
 
     def __post_init__(self) -> None:
         require(0 <= self.hold_out < 1, f"data.hold_out is {self.hold_out}", "expected a share from 0 to below 1")
@@ -55,6 +57,8 @@ class TrainConfig:
     eps: float = 1e-9
     weight_decay: float = 0.0
     schedule: ScheduleKind = "inverse_sqrt"
+    min_lr: float = 0.0
+    "What cosine and linear go down to."
     warmup: int = 1_000
     "Steps in which the rate rises; with epochs at most a tenth of all."
     layer_decay: float = 1.0
@@ -95,7 +99,7 @@ class TrainConfig:
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"train.{name} is {value}", "expected 0 up to, not including, 1")
-        for name in ("weight_decay", "warmup", "save_minutes"):
+        for name in ("weight_decay", "warmup", "save_minutes", "min_lr"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"train.{name} is {value}", "expected 0 or more")
         require(0 < self.layer_decay <= 1, f"train.layer_decay is {self.layer_decay}", "expected 0 to 1")

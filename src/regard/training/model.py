@@ -117,7 +117,7 @@ def check_model(config: RunConfig, head: str) -> None:
         else:
             family, settings = model_settings(config)
             last = config.text.vocab_size - 1
-            ids = {"vocab_size": last + 1, "pad_id": last, "start_id": last, "eos_ids": (0,)}
+            ids = {"vocab_size": last + 1, "pad_id": last, "eos_ids": (0,), **({} if head else {"start_id": last})}
             if not head:
                 must_translate(family, config)
             model = family.build(purposed(_built(config, family, settings | ids), head, labels))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regard.data.catalogue import read_catalogue
 from regard.data.corpus import Part, Source, read_rows
+from regard.data.stretch import Stretch
 from regard.errors import UserError
 from regard.files import expanded, what_is_at
 from regard.training.config import RunConfig
@@ -43,6 +44,10 @@ class Sources:
         """Where the rows of a set are; None where there is none. Training rows may be kept for validation."""
         data = self.config.data
         held = data.hold_out if not data.valid else 0.0
+        if data.pack == "files":
+            paths = tuple(self.paths("train" if held and which == "valid" else which))
+            low, high = (1 - held, 1.0) if which == "valid" and held else (0.0, 1 - held if which == "train" else 1.0)
+            return Stretch(paths, low, high) if paths else None
         by = 1 if self.config.task == "answer" else 0  # all questions about one text stay together
         if which == "valid" and held:
             return Part(tuple(self.paths("train")), 0.0, held, by)

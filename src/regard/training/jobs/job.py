@@ -69,6 +69,10 @@ class Job(ABC):
         """What of a row a vocabulary is learnt from."""
         return row[: cls.n_texts]
 
+    def view(self, shards: Shards, which: str) -> Shards:
+        """The rows of a set, train or valid, as `batch` and the order of steps are to see them."""
+        return shards
+
     @abstractmethod
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> Any:
         """These rows as tensors; whatever is drawn is a function of `key` and of each row for itself."""
