@@ -29,7 +29,7 @@ Examples:
   regard train --task classify --data reviews.csv --init minilm \\
                --out runs/reviews
 """
-TASKS = ["translate", "classify", "tag", "answer", "fill", "generate"]
+TASKS = ["translate", "classify", "tag", "answer", "fill", "generate", "sentences", "replaced", "spans"]
 RECIPES = Path(__file__).parent.parent / "recipes"
 
 

@@ -79,7 +79,8 @@ def _placed(paths: list[Path], columns: Sequence[str] | None) -> Iterator[tuple[
 
 
 def files_of(source: Source) -> list[Path]:
-    paths = [source] if isinstance(source, Path) else list(source.paths if isinstance(source, Part | Stretch) else source)
+    given = source.paths if isinstance(source, Part | Stretch) else source
+    paths = [given] if isinstance(given, Path) else list(given)
     if not paths:
         raise UserError("no file to read", "name at least one")
     for path in paths:

@@ -8,7 +8,8 @@ from regard.config import require
 from regard.text.train import TokenizerConfig
 from regard.training.schedule import ScheduleKind
 
-TaskName = Literal["translate", "classify", "tag", "answer", "fill", "generate"]
+TaskName = Literal["translate", "classify", "tag", "answer", "fill", "generate", "sentences", "replaced", "spans"]
+"The last three are pre-training: BERT's, ELECTRA's and T5's."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,8 @@ class DataConfig:
     "Longest text in tokens; of pairs that are read together, both."
     too_long: Literal["drop", "cut", "error"] = "drop"
     "What becomes of longer ones where they can be left out; a text to be classified is always cut."
+    whole_words: bool = False
+    "sentences, replaced: whether all pieces of a word are hidden together."
     pack: Literal["no", "rows", "files"] = "no"
     "generate: join texts, and cut windows of just max_len tokens; files: each file is one text, its end is held out."
 
@@ -72,7 +75,7 @@ class TrainConfig:
     label_smoothing: float = 0.1
     teacher_forcing: float = 1.0
     "Probability that the decoder sees the true word before and not its own."
-    init: Literal["xavier", "normal"] = "xavier"
+    init: Literal["xavier", "normal", "t5"] = "xavier"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     "auto takes bf16 where the processor has it."
     save_minutes: float = 10.0

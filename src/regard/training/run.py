@@ -210,8 +210,9 @@ def save_whole(model: Model, *, tokenizer: Tokenizer, folder: Path) -> None:
     new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    save_model(model, new)
-    tokenizer.save(new)
+    for name, part in model.parts.items():
+        save_model(part, new / name)
+        tokenizer.save(new / name)
     if folder.exists():
         folder.rename(old)
     new.rename(folder)

@@ -11,7 +11,8 @@ ENDLESS: tuple[ScheduleKind, ...] = ("inverse_sqrt", "constant")
 def rate(step: int, *, kind: ScheduleKind, peak: float, warmup: int, steps: int, low: float = 0.0) -> float:
     """The learning rate of step `step` (the first is 0) out of `steps`; a pure function, so a resumed run agrees.
 
-    `cosine` and `linear` go down to `low`. `inverse_sqrt` is section 5.3 of the paper: up linearly, then down with the square root of the step.
+    `cosine` and `linear` go down to `low`. `inverse_sqrt` is section 5.3 of the paper: up linearly, then down with the
+    square root of the step.
     """
     now = step + 1
     if now <= warmup:

@@ -6,6 +6,9 @@ from regard.training.jobs.classification import Classification
 from regard.training.jobs.job import Job
 from regard.training.jobs.language import Language
 from regard.training.jobs.masked import MaskedWords
+from regard.training.jobs.pretraining import Pretraining
+from regard.training.jobs.replaced import ReplacedTokens
+from regard.training.jobs.spans import Spans
 from regard.training.jobs.tagging import Tagging
 from regard.training.jobs.translation import Translation
 
@@ -16,4 +19,7 @@ JOBS: dict[TaskName, type[Job]] = {
     "answer": Answering,
     "fill": MaskedWords,
     "generate": Language,
+    "sentences": Pretraining,
+    "replaced": ReplacedTokens,
+    "spans": Spans,
 }
