@@ -47,10 +47,11 @@ def guessed(task: str, path: Path) -> tuple[str, ...]:
     if not names:
         return ()
     lower = {name.strip().lower(): name for name in reversed(names)}
-    for usual in USUAL_NAMES[task]:
+    known = USUAL_NAMES.get(task, USUAL_NAMES["fill"])
+    for usual in known:
         if all(name in lower for name in usual):
             return tuple(lower[name] for name in usual)
-    wanted = " ".join(f"--column {name.upper()}" for name in USUAL_NAMES[task][0])
+    wanted = " ".join(f"--column {name.upper()}" for name in known[0])
     shown = ", ".join(names[:20])
     hint = f"say which to use: {wanted} (without a header, by number: --column '#1')"
     raise UserError(f"{path} has the columns {shown}, and none of the usual names for {task}", hint, exit_code=USAGE)

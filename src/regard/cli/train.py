@@ -29,7 +29,10 @@ Examples:
   regard train --task classify --data reviews.csv --init minilm \\
                --out runs/reviews
 """
-TASKS = ["translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context"]
+TASKS = [
+    "translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context", "sentences", "replaced",
+    "spans",
+]  # fmt: skip
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHIPPED = "regard:"
 

@@ -22,6 +22,7 @@ from typing import Any
 from regard.data.conll import read_conll
 from regard.data.lines import BROKEN, MAX_LINE, bare_lines, check_file, full_lines, opened
 from regard.data.squad import read_squad
+from regard.data.stretch import Stretch
 from regard.errors import UserError
 from regard.files import parse_json
 
@@ -41,12 +42,16 @@ class Part:
     high: float
     field: int = 0
 
+    @property
+    def rules(self) -> dict[str, Any]:
+        return {"low": self.low, "high": self.high, "field": self.field}
+
     def holds(self, row: Row) -> bool:
         text = row[self.field].strip().encode("utf-8", "surrogatepass")
         return self.low <= int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64 < self.high
 
 
-Source = Path | Sequence[Path] | Part
+Source = Path | Sequence[Path] | Part | Stretch
 
 
 def read_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iterator[Row]:
@@ -56,7 +61,7 @@ def read_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iterat
 
 def placed_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iterator[tuple[Place, Row]]:
     """Each row with the file and the line where it ends, for whoever has to complain about it."""
-    rows = _placed(files_of(source), columns)
+    rows = source.pieces() if isinstance(source, Stretch) else _placed(files_of(source), columns)
     return ((place, row) for place, row in rows if source.holds(row)) if isinstance(source, Part) else rows
 
 
@@ -74,7 +79,8 @@ def _placed(paths: list[Path], columns: Sequence[str] | None) -> Iterator[tuple[
 
 
 def files_of(source: Source) -> list[Path]:
-    paths = [source] if isinstance(source, Path) else list(source.paths if isinstance(source, Part) else source)
+    given = source.paths if isinstance(source, Part | Stretch) else source
+    paths = [given] if isinstance(given, Path) else list(given)
     if not paths:
         raise UserError("no file to read", "name at least one")
     for path in paths:

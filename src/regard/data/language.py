@@ -89,6 +89,8 @@ class TextBatch:
     "What is to be learnt: not padding, and not what was only given."
     n_targets: int
     rows: np.ndarray
+    documents: Tensor | None = None  # (B, T)
+    "Which text of its row each token is of, where a row holds several (stream.py)."
 
     def without_targets(self) -> Self:
         return replace(self, valid=torch.zeros_like(self.valid), n_targets=0)

@@ -26,6 +26,7 @@ from regard.config import build, require
 from regard.data.corpus import Part, Place, Row, Source, files_of, kind_of, placed_rows
 from regard.data.examples import Encoded, Examples
 from regard.data.mapped import take
+from regard.data.stretch import Stretch
 from regard.errors import UserError
 from regard.files import flush, read_json_object, write_json
 
@@ -126,7 +127,7 @@ def prepare(
         return found
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
     writer = _Writer(examples, ", ".join(map(str, files_of(source))))
-    if isinstance(source, Part):
+    if isinstance(source, Part | Stretch):
         writer.name, writer.hint = f"a share of {writer.name}", "change data.hold_out, or name a file with data.valid"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -148,8 +149,8 @@ def _fingerprint(source: Source, examples: Examples, columns: Sequence[str] | No
     """Equal for equal contents, wherever the files stand."""
     paths = files_of(source)
     rules = {"version": VERSION, "columns": columns and list(columns), **examples.rules}
-    if isinstance(source, Part):
-        rules |= {"low": source.low, "high": source.high, "field": source.field}
+    if isinstance(source, Part | Stretch):
+        rules |= source.rules
     digests = [hashlib.sha256(json.dumps([rules, [kind_of(path) for path in paths]]).encode()).digest()]
     digests += [_digest(path) for path in paths]
     for tokenizer in examples.tokenizers:

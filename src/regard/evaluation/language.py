@@ -1,4 +1,4 @@
-"""How well a language model foresees text: perplexity and bits per character.
+"""How well a language model foresees text: perplexity, and bits or nats per character.
 
 Both start from the negative log likelihood in nats, summed over a text. Perplexity is per token and compares only
 models of one vocabulary; bits per character compare all.
@@ -24,6 +24,11 @@ def perplexity(losses: Totals, tokens: Totals, *, bootstrap: int = 0) -> Score:
 def bits_per_character(losses: Totals, characters: Totals, *, bootstrap: int = 0) -> Score:
     """`characters` are Unicode code points of the text itself: `len(text)`, before any tokenizer."""
     return _per_unit("bits-per-character", "characters", _bits, losses, characters, bootstrap)
+
+
+def nats_per_character(losses: Totals, characters: Totals, *, bootstrap: int = 0) -> Score:
+    """The same as `bits_per_character`, in the unit that a training loss has."""
+    return _per_unit("nats-per-character", "characters", float, losses, characters, bootstrap)
 
 
 def _per_unit(

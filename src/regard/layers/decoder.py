@@ -6,7 +6,7 @@ from regard.layers.choices import StackConfig
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Stack
 from regard.layers.linear import Weight
-from regard.layers.mask import Mask, positions_of
+from regard.layers.mask import Mask, positions_in, positions_of
 from regard.layers.state import KeyValueState
 
 
@@ -25,11 +25,12 @@ class Decoder(Stack):
         memory: Tensor | None = None,
         memory_valid: Tensor | None = None,
         table: Weight | None = None,
+        documents: Tensor | None = None,
     ) -> Tensor:
-        """All positions at once, as in training."""
-        positions = positions_of(valid, ids.size(1), ids.device)
+        """All positions at once, as in training; of several texts in a row, `documents` (B, T) are the numbers."""
+        positions = positions_of(valid, ids.size(1), ids.device) if documents is None else positions_in(documents)
         x = self.embed(ids, positions, table=table)
-        mask = Mask(causal=True, valid=valid, window=self.config.window)
+        mask = Mask(causal=True, valid=valid, window=self.config.window, documents=documents)
         return self.run(x, positions, mask, memory=memory, memory_mask=Mask(valid=memory_valid))
 
     def new_state(

@@ -27,11 +27,14 @@ class Mask:
     "Leading tokens (class, distillation) that see all and are seen by all, whatever the window."
     positions: Tensor | None = None
     "(B, T) positions of the queries, where a decoding state holds the keys at positions 0 to S-1."
+    documents: Tensor | None = None
+    "(B, S) the number of each token's text, where a row holds several: none sees another."
     _dense: dict[tuple[int, int], Tensor | None] = field(default_factory=dict, repr=False)
 
     @property
     def is_plain_causal(self) -> bool:
-        return self.causal and self.valid is None and self.window is None and self.positions is None
+        others = self.valid, self.window, self.positions, self.documents
+        return self.causal and all(rule is None for rule in others)
 
     def is_narrow(self, n_keys: int) -> bool:
         """Whether a text's own window leaves most of its keys out."""
@@ -55,6 +58,8 @@ class Mask:
             rules.append(keys <= queries)
         if self.valid is not None:
             rules.append(self.valid[:, None, :])
+        if self.documents is not None:
+            rules.append(self.documents[:, :, None] == self.documents[:, None, :])
         if self.window is not None:
             rules.append(self._near(queries, keys) | (queries < self.n_global) | (keys < self.n_global))
         if not rules:
@@ -80,3 +85,10 @@ def positions_of(valid: Tensor | None, n_tokens: int, device: torch.device) -> T
     if valid is None:
         return torch.arange(n_tokens, device=device)[None]
     return (valid.long().cumsum(-1) - 1).clamp(min=0)
+
+
+def positions_in(documents: Tensor) -> Tensor:
+    """(B, T) position of every token in its own text, where a row holds several, one after another."""
+    places = torch.arange(documents.size(1), device=documents.device)
+    begins = documents.diff(prepend=documents[:, :1] - 1, dim=1) != 0
+    return places - (places * begins).cummax(1).values

@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from regard.config import require
+from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import Block
 from regard.layers.choices import StackConfig
 from regard.layers.head import Scores
 from regard.layers.int8 import Int8Weight
 from regard.layers.lora import require_plain
+from regard.layers.position import RelativeBias
 from regard.machine import return_memory
 
 
@@ -112,6 +114,11 @@ class Model(nn.Module):
         return next(self.parameters()).device
 
     @property
+    def parts(self) -> "Mapping[str, Model]":
+        """What is saved, by the name of its folder: itself, or several where several are trained together."""
+        return {"": self}
+
+    @property
     def n_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
 
@@ -129,15 +136,22 @@ class Model(nn.Module):
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, scheme: Literal["normal", "xavier"] = "normal", std: float = 0.02) -> None:
-    """Fresh weights: `normal` as in BERT and GPT-2, `xavier` as in 2017 (embeddings then have deviation D^-0.5)."""
+def initialise(model: nn.Module, scheme: Literal["normal", "xavier", "t5"] = "normal", std: float = 0.02) -> None:
+    """Fresh weights: `normal` as in BERT and GPT-2, `xavier` as in 2017 (embeddings then have deviation D^-0.5), `t5`
+    by the width of what comes in, and the token table as wide as what it is added to."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Conv2d):
             if scheme == "xavier":
                 nn.init.xavier_uniform_(module.weight)
             else:
-                nn.init.normal_(module.weight, std=std)
+                nn.init.normal_(module.weight, std=module.weight[0].numel() ** -0.5 if scheme == "t5" else std)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=std if scheme == "normal" else module.embedding_dim**-0.5)
+            wide = {"normal": std, "xavier": module.embedding_dim**-0.5, "t5": 1.0}
+            nn.init.normal_(module.weight, std=wide[scheme])
+    for module in model.modules() if scheme == "t5" else ():
+        if isinstance(module, MultiHeadAttention):
+            module.q.weight *= module.d_head**-0.5  # in the place of the scale that T5's attention lacks
+        elif isinstance(module, RelativeBias):
+            nn.init.normal_(module.table.weight, std=std)

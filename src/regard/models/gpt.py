@@ -53,9 +53,10 @@ class Gpt(Model):
         if config.head == "classify":
             self.classify = nn.Linear(config.d_model, len(config.labels), bias=False)
 
-    def forward(self, ids: Tensor, valid: Tensor | None = None) -> Output:
-        """`ids` (B, T); `valid` (B, T) True for real tokens, padding may stand on either side."""
-        hidden = self.decoder(ids, valid)
+    def forward(self, ids: Tensor, valid: Tensor | None = None, *, documents: Tensor | None = None) -> Output:
+        """`ids` (B, T); `valid` (B, T) True for real tokens, padding may stand on either side; `documents` (B, T) the
+        number of each token's text, where a row holds several."""
+        hidden = self.decoder(ids, valid, documents=documents)
         if self.classify is not None:
             pooled = pool(hidden, valid, "last")
             return Output(self.classify(pooled), hidden, pooled)

@@ -12,5 +12,6 @@ class Causal:
     label_smoothing: float = 0.0
 
     def __call__(self, model: Model, batch: TextBatch) -> Loss:
-        scores = model(batch.ids_in).scores  # (B, T, V); padded on the right, where no real token may look
+        told = {} if batch.documents is None else {"documents": batch.documents}
+        scores = model(batch.ids_in, **told).scores  # (B, T, V); padded on the right, where no real token may look
         return Loss(word_loss(scores, batch.ids_out, batch.valid, self.label_smoothing), batch.n_targets)

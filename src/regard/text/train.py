@@ -26,15 +26,24 @@ from regard.text.settings import Added
 from regard.text.tokenizer import Tokenizer
 
 Kind = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "word", "bare-word", "char"]
-Purpose = Literal["translation", "masked", "causal", "words"]
+Purpose = Literal["translation", "masked", "causal", "words", "spans"]
 
 SPECIAL: dict[Purpose, dict[str, str]] = {
     "translation": {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"},
     "masked": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
     "causal": {"eos": "<|endoftext|>", "bos": "<|endoftext|>", "unk": "<|endoftext|>"},
     "words": {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>"},
+    "spans": {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"},
 }
 "Special tokens in the order of their ids; but <pad>, with which a translation starts, is the last id of all."
+
+N_SENTINELS = 100
+
+
+def sentinel(number: int) -> str:
+    """What stands for a span that was taken out of a text; T5 has them as its last ids, the first of them last."""
+    return f"<extra_id_{number}>"
+
 
 # Letters or digits or other signs, with the space before them: no piece mixes these, so none is
 # spelt like a special token or like the name of a byte.
@@ -86,7 +95,7 @@ class TokenizerConfig:
 
     def least(self, purpose: Purpose) -> int:
         """Ids that any text needs: special tokens, bytes, a piece. How many letters it has is seen when it is read."""
-        n_special = len(set(SPECIAL[purpose].values()))
+        n_special = len(set(SPECIAL[purpose].values())) + (N_SENTINELS if purpose == "spans" else 0)
         return n_special + (256 if self.kind == "byte-bpe" else 257 if self.spells else 1)
 
 
@@ -102,6 +111,8 @@ def train(
     special, core, spells = SPECIAL[purpose], _pipeline(config), config.spells
     first = [*dict.fromkeys(special.values()), *(BYTES if spells else ())]
     last = [first.pop(first.index("<pad>"))] if purpose == "translation" else []
+    sentinels = [sentinel(number) for number in reversed(range(N_SENTINELS))] if purpose == "spans" else []
+    last += sentinels
     pieces, merges = _learn(texts, config, config.vocab_size - len(first) - len(last), tell)
     scores = dict.fromkeys(first, 0.0) | pieces | dict.fromkeys(last, 0.0)
     ids = {token: id for id, token in enumerate(scores)}
@@ -115,10 +126,10 @@ def train(
                 core.model = models.WordLevel(ids, unk_token=special["unk"])
             case _:
                 core.model = models.BPE(ids, merges, unk_token=special["unk"], fuse_unk=True, byte_fallback=spells)
-        core.add_special_tokens([Added(token).for_core() for token in dict.fromkeys(special.values())])
+        core.add_special_tokens([Added(token).for_core() for token in dict.fromkeys([*special.values(), *sentinels])])
     if purpose == "masked":
         template.cls_sep(core, special["cls"], special["sep"])
-    template.ends(core, None, special["eos"] if purpose == "translation" else None)
+    template.ends(core, None, special["eos"] if purpose in ("translation", "spans") else None)
     return Tokenizer(core, special=special)
 
 

@@ -8,7 +8,11 @@ from regard.config import require
 from regard.text.train import TokenizerConfig
 from regard.training.schedule import ScheduleKind
 
-TaskName = Literal["translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context"]
+TaskName = Literal[
+    "translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context", "sentences", "replaced",
+    "spans",
+]  # fmt: skip
+"The last three are pre-training: BERT's, ELECTRA's and T5's."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,10 @@ class DataConfig:
     "Longest text in tokens; of pairs that are read together, both."
     too_long: Literal["drop", "cut", "error"] = "drop"
     "What becomes of longer ones where they can be left out; a text to be classified is always cut."
+    whole_words: bool = False
+    "sentences, replaced: whether all pieces of a word are hidden together."
+    pack: Literal["no", "rows", "files"] = "no"
+    "generate: join texts, and cut windows of just max_len tokens; files: each file is one text, its end is held out."
 
     def __post_init__(self) -> None:
         require(0 <= self.hold_out < 1, f"data.hold_out is {self.hold_out}", "expected a share from 0 to below 1")
@@ -56,6 +64,8 @@ class TrainConfig:
     eps: float = 1e-9
     weight_decay: float = 0.0
     schedule: ScheduleKind = "inverse_sqrt"
+    min_lr: float = 0.0
+    "What cosine and linear go down to."
     warmup: int = 1_000
     "Steps in which the rate rises; with epochs at most a tenth of all."
     layer_decay: float = 1.0
@@ -69,7 +79,7 @@ class TrainConfig:
     label_smoothing: float = 0.1
     teacher_forcing: float = 1.0
     "Probability that the decoder sees the true word before and not its own."
-    init: Literal["xavier", "normal"] = "xavier"
+    init: Literal["xavier", "normal", "t5"] = "xavier"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     "auto takes bf16 where the processor has it."
     save_minutes: float = 10.0
@@ -96,7 +106,7 @@ class TrainConfig:
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"train.{name} is {value}", "expected 0 up to, not including, 1")
-        for name in ("weight_decay", "warmup", "save_minutes"):
+        for name in ("weight_decay", "warmup", "save_minutes", "min_lr"):
             value = getattr(self, name)
             require(0 <= value < math.inf, f"train.{name} is {value}", "expected 0 or more")
         require(0 < self.layer_decay <= 1, f"train.layer_decay is {self.layer_decay}", "expected 0 to 1")

@@ -126,7 +126,7 @@ class Trainer:
 
     def _step(self, rows: Any) -> StepResult:
         train, now = self.config.train, self.progress.step
-        lr = rate(now, kind=train.schedule, peak=train.lr, warmup=train.warmup, steps=train.steps)
+        lr = rate(now, kind=train.schedule, peak=train.lr, low=train.min_lr, warmup=train.warmup, steps=train.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = lr * group["scale"]
         batches = self.ranks.every("reading the data", lambda: self._batches(rows))

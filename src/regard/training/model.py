@@ -13,6 +13,8 @@ from regard.errors import UserError, pick
 from regard.layers.block import Block, Context
 from regard.layers.lora import LoraConfig, add_adapters
 from regard.models.base import Model, ModelConfig, initialise, without_memory
+from regard.models.bert import BertConfig
+from regard.models.electra import Electra, ElectraConfig
 from regard.models.registry import Family, find_preset
 from regard.text.tokenizer import Tokenizer
 from regard.training.config import RunConfig, TrainConfig
@@ -70,7 +72,21 @@ def blank_model(config: RunConfig, head: str, tokenizer: Tokenizer, labels: tupl
     ends = () if tokenizer.eos_id is None else (tokenizer.eos_id,)
     ids: dict[str, Any] = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_ids": ends}
     ids |= {"vocab_size": tokenizer.vocab_size, **({} if head else {"start_id": tokenizer.pad_id})}
-    return family.build(purposed(_built(config, family, settings | ids), head, labels))
+    return _whole(config, family, purposed(_built(config, family, settings | ids), head, labels))
+
+
+def _whole(config: RunConfig, family: Family, described: ModelConfig) -> Model:
+    """What is trained: the model, or where it tells replaced tokens, the pair with the one that replaces them."""
+    if not (isinstance(described, BertConfig) and described.heads == ("replaced_token",)):
+        return family.build(described)
+    quarter = {
+        "d_model": described.d_model // 4,
+        "n_heads": max(described.n_heads // 4, 1),
+        "d_ff": described.d_ff // 4,
+    }
+    own = quarter | {"d_embed": described.d_embed or described.d_model} | config.model.get("generator", {})
+    generator = build(BertConfig, {**vars(described), **own, "d_head": None}, "model.generator")
+    return Electra(ElectraConfig(generator=purposed(generator, "masked_lm", ()), discriminator=described))
 
 
 def with_adapters(model: Model, config: RunConfig) -> Model:
@@ -111,19 +127,23 @@ def _built(config: RunConfig, family: Family, settings: dict[str, Any]) -> Model
 def check_model(config: RunConfig, head: str) -> None:
     """Before any work, and without memory: does [model] hold together, and can it do what the task asks?"""
     labels = ("a", "b") if head in ("classify", "tag") else ()
+    if head == "replaced_token" and "init" in config.model:
+        hint = "give model.preset; a model is trained on with another task, such as classify"
+        raise UserError("generator and discriminator begin together, and not from a trained model", hint)
     with without_memory():
         if "init" in config.model:
             model = _family(trained := _trained(config)).build(purposed(_overlaid(config, trained), head, labels))
         else:
             family, settings = model_settings(config)
             last = config.text.vocab_size - 1
-            ids = {"vocab_size": last + 1, "pad_id": last, "start_id": last, "eos_ids": (0,)}
+            ids = {"vocab_size": last + 1, "pad_id": last, "eos_ids": (0,), **({} if head else {"start_id": last})}
             if not head:
                 must_translate(family, config)
-            model = family.build(purposed(_built(config, family, settings | ids), head, labels))
+            model = _whole(config, family, purposed(_built(config, family, settings | ids), head, labels))
         if not head and not hasattr(model, "encode"):
             raise UserError(f"{config.model['init']} does not translate", "give a model with an encoder and a decoder")
-        check_layout(model)
+        for part in model.parts.values():
+            check_layout(part)
 
 
 def must_translate(family: Family, config: RunConfig) -> None:
@@ -148,7 +168,7 @@ def check_layout(model: Model) -> None:
 
 def model_settings(config: RunConfig) -> tuple[Family, dict[str, Any]]:
     """The preset's family and its settings with the run's own laid over them."""
-    own = dict(config.model)
+    own = {key: value for key, value in config.model.items() if key != "generator"}
     family, preset = find_preset(str(own.pop("preset", DEFAULT_PRESET)))
     settings = {field.name: getattr(preset, field.name) for field in dataclasses.fields(preset)}
     return family, {**settings, **own}

@@ -137,7 +137,7 @@ def _shards(job: Job, name: str, folder: Path, listeners: Sequence[Listener], ra
         prepare(source, job.examples, place, columns=job.config.data.columns or None, progress=heard)
 
     ranks.first(f"tokenising data.{name}", work, patient=True)
-    return ranks.every(f"reading {place}, which all ranks must see", lambda: Shards(place))
+    return ranks.every(f"reading {place}, which all ranks must see", lambda: job.view(Shards(place), name))
 
 
 def _facts(config: RunConfig, train: Shards, valid: Shards | None, ranks: Ranks) -> dict[str, Any]:
@@ -211,8 +211,9 @@ def save_whole(model: Model, *, tokenizer: Tokenizer, folder: Path) -> None:
     new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    save_model(model, new)
-    tokenizer.save(new)
+    for name, part in model.parts.items():
+        save_model(part, new / name)
+        tokenizer.save(new / name)
     if folder.exists():
         folder.rename(old)
     new.rename(folder)

@@ -8,10 +8,11 @@ ENDLESS: tuple[ScheduleKind, ...] = ("inverse_sqrt", "constant")
 "These ask only for the step, not for the last one: a run may be made longer."
 
 
-def rate(step: int, *, kind: ScheduleKind, peak: float, warmup: int, steps: int) -> float:
+def rate(step: int, *, kind: ScheduleKind, peak: float, warmup: int, steps: int, low: float = 0.0) -> float:
     """The learning rate of step `step` (the first is 0) out of `steps`; a pure function, so a resumed run agrees.
 
-    `inverse_sqrt` is section 5.3 of the paper: up linearly, then down with the square root of the step.
+    `cosine` and `linear` go down to `low`. `inverse_sqrt` is section 5.3 of the paper: up linearly, then down with the
+    square root of the step.
     """
     now = step + 1
     if now <= warmup:
@@ -21,4 +22,5 @@ def rate(step: int, *, kind: ScheduleKind, peak: float, warmup: int, steps: int)
     if kind == "inverse_sqrt":
         return peak * math.sqrt(max(warmup, 1) / now)
     done = min((now - warmup) / max(steps - warmup, 1), 1.0)
-    return peak * (1 - done) if kind == "linear" else peak * (1 + math.cos(math.pi * done)) / 2
+    left = 1 - done if kind == "linear" else (1 + math.cos(math.pi * done)) / 2
+    return low + (peak - low) * left

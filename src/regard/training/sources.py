@@ -9,12 +9,11 @@ from pathlib import Path
 
 from regard.data.catalogue import read_catalogue
 from regard.data.corpus import Part, Source, read_rows
+from regard.data.stretch import Stretch
 from regard.errors import UserError
 from regard.files import expanded, what_is_at
 from regard.training.config import RunConfig, TaskName
 
-RECIPES, SHIPPED = Path(__file__).parent.parent / "recipes", "recipe:"
-"Files that come with the recipes are named so, wherever the run is started."
 HELD_BY: dict[TaskName, int] = {"answer": 1}
 "The field by which rows are held out, where it is not the first: all questions about one text stay together."
 
@@ -30,9 +29,7 @@ class Sources:
         return names
 
     def paths(self, which: str) -> list[Path]:
-        paths = [
-            RECIPES / name[len(SHIPPED) :] if name.startswith(SHIPPED) else expanded(name) for name in self.names(which)
-        ]
+        paths = [expanded(name) for name in self.names(which)]
         missing = [path for path in paths if not path.is_file()]
         other = [path for path in missing if path.exists()]
         if other:
@@ -50,6 +47,10 @@ class Sources:
         """Where the rows of a set are; None where there is none. Training rows may be kept for validation."""
         data = self.config.data
         held = data.hold_out if not data.valid else 0.0
+        if data.pack == "files":
+            paths = tuple(self.paths("train" if held and which == "valid" else which))
+            low, high = (1 - held, 1.0) if which == "valid" and held else (0.0, 1 - held if which == "train" else 1.0)
+            return Stretch(paths, low, high) if paths else None
         by = HELD_BY.get(self.config.task, 0)
         if which == "valid" and held:
             return Part(tuple(self.paths("train")), 0.0, held, by)

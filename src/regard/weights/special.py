@@ -1,7 +1,7 @@
 """What the tables of a layout cannot say key by key: a few pairs of reading and writing, and constant tensors."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -161,7 +161,10 @@ def _positions(config: Any) -> dict[str, Tensor]:
 
 
 SPECIAL: dict[str, Special] = {
-    "bert": _bert("cls.predictions.bias"),
+    "bert": replace(
+        _bert("cls.predictions.bias"),
+        heads={"pre_training": {"heads": ["masked_lm", "next_sentence"], "pooler": "tanh"}},
+    ),
     "roberta": _bert("lm_head.bias"),
     "electra": _bert(),
     "gpt2": Special(_read_gpt2, lambda config: {"n_inner": config.d_ff, "embd_pdrop": config.dropout}),

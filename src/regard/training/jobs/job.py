@@ -72,6 +72,10 @@ class Job(ABC):
     def meet(self, train: Shards) -> None:  # noqa: B027  # most have nothing to ask
         """Before the first batch: what has to be known of all training rows."""
 
+    def view(self, shards: Shards, which: str) -> Shards:
+        """The rows of a set, train or valid, as `batch` and the order of steps are to see them."""
+        return shards
+
     @abstractmethod
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> Any:
         """These rows as tensors; whatever is drawn is a function of `key` and of each row for itself."""

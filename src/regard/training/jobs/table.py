@@ -7,6 +7,9 @@ from regard.training.jobs.context import WordsInContext
 from regard.training.jobs.job import Job
 from regard.training.jobs.language import Language
 from regard.training.jobs.masked import MaskedWords
+from regard.training.jobs.pretraining import Pretraining
+from regard.training.jobs.replaced import ReplacedTokens
+from regard.training.jobs.spans import Spans
 from regard.training.jobs.tagging import Tagging
 from regard.training.jobs.translation import Translation
 from regard.training.jobs.words import Words
@@ -20,4 +23,7 @@ JOBS: dict[TaskName, type[Job]] = {
     "generate": Language,
     "embed": Words,
     "embed-in-context": WordsInContext,
+    "sentences": Pretraining,
+    "replaced": ReplacedTokens,
+    "spans": Spans,
 }
