@@ -234,7 +234,11 @@ def test_an_adapter_brings_its_head_to_a_model_without_one(name: str, tmp_path: 
     cls, _ = tiny.ALL[name]
     labels = {} if kind == "span" else {"num_labels": 3}
     body = getattr(hf, cls).from_pretrained(tmp_path / "base", **labels)
-    settings = {"target_modules": r".*(query|q_lin|c_attn|q_proj)", "task_type": TASKS[kind], "init_lora_weights": False}
+    settings = {
+        "init_lora_weights": False,
+        "target_modules": r".*(query|q_lin|c_attn|q_proj)",
+        "task_type": TASKS[kind],
+    }
     theirs = peft.get_peft_model(body, peft.LoraConfig(**settings)).eval()
     theirs.save_pretrained(tmp_path / "adapter")
     change_json(tmp_path / "adapter/adapter_config.json", base_model_name_or_path=str(tmp_path / "base"))

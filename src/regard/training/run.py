@@ -137,7 +137,7 @@ def _shards(job: Job, name: str, folder: Path, listeners: Sequence[Listener], ra
         prepare(source, job.examples, place, columns=job.config.data.columns or None, progress=heard)
 
     ranks.first(f"tokenising data.{name}", work, patient=True)
-    return ranks.every(f"reading {place}, which all ranks must see", lambda: job.view(Shards(place), name))
+    return ranks.every(f"reading {place}, which all ranks must see", lambda: job.arranged(Shards(place), name))
 
 
 def _facts(config: RunConfig, train: Shards, valid: Shards | None, ranks: Ranks) -> dict[str, Any]:

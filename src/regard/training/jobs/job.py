@@ -72,7 +72,7 @@ class Job(ABC):
     def meet(self, train: Shards) -> None:  # noqa: B027  # most have nothing to ask
         """Before the first batch: what has to be known of all training rows."""
 
-    def view(self, shards: Shards, which: str) -> Shards:
+    def arranged(self, shards: Shards, which: str) -> Shards:
         """The rows of a set, train or valid, as `batch` and the order of steps are to see them."""
         return shards
 

@@ -28,7 +28,7 @@ class Language(Job):
         self.objective = Causal(config.train.label_smoothing)
         self.pad_id = tokenizer.pad_id or 0
 
-    def view(self, shards: Shards, which: str) -> Shards:
+    def arranged(self, shards: Shards, which: str) -> Shards:
         packed = self.config.data.pack != "no"
         return Windows(shards, self.config.data.max_len, moving=which == "train") if packed else shards
 
