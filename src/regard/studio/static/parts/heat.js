@@ -138,7 +138,7 @@ function point(canvas, place, at, rows, columns, values) {
  * values + shape [n, m]; names of rows and columns; `at` {row, column} is lit, and may be half known.
  * onHover(at|null) while the pointer or the arrow keys move, onPick(at) by click or Enter.
  */
-export function Heat({ matrix, rows, columns, full = 1, log = false, at, onHover, onPick, label, say, largest, describe }) {
+export function Heat({ matrix, rows, columns, full = 1, log = false, at, onHover, onPick, label, say, largest, describe, legend = true }) {
   const box = useRef();
   const [base, over] = [useRef(), useRef()];
   const width = useWidth(box);
@@ -152,6 +152,7 @@ export function Heat({ matrix, rows, columns, full = 1, log = false, at, onHover
   useEffect(() => point(over.current, place, at, rows, columns, matrix.values), [place, picture, at?.row, at?.column]);
 
   const [n, m] = matrix.shape;
+  const signed = useMemo(() => matrix.values.some((x) => x < 0), [matrix]);
   const found = (event) => {
     const edge = base.current.getBoundingClientRect();
     const column = Math.floor((event.clientX - edge.left - place.left) / place.cell);
@@ -174,7 +175,7 @@ export function Heat({ matrix, rows, columns, full = 1, log = false, at, onHover
       <canvas ref=${base} role="img" aria-label=${describe ?? label} style=${{ width: `${place.width}px`, height: `${place.height}px` }}></canvas>
       <canvas ref=${over} aria-hidden="true" class="over" style=${{ width: `${place.width}px`, height: `${place.height}px` }}></canvas>
     </div>
-    <p class="reading" aria-live="polite"><${Legend} full=${full} signed=${describe === undefined && matrix.values.some?.((x) => x < 0)} /><span class="num">${text}</span></p>
+    <p class="reading" aria-live="polite">${legend && html`<${Legend} full=${full} signed=${signed} />`}<span class="num">${text}</span></p>
   </div>`;
 }
 

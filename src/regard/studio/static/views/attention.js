@@ -41,7 +41,7 @@ export default function Attention({ model, params }) {
   const one = useWork();
   const kind = model.kinds.includes(params.kind) ? params.kind : model.kinds.at(-1);
   const auto = params.layer === undefined && params.head === undefined && kind !== "cross";
-  const own = useMemo(() => (auto && over.last?.kind === kind ? farthest(over.last.capture) : null), [auto, over.last]);
+  const own = useMemo(() => (auto && over.last?.kind === kind && over.last.asked === asked ? farthest(over.last.capture) : null), [auto, over.last, asked]);
   const [layer, head] = own ?? [number(params.layer), number(params.head)];
   const rollout = flag(params.rollout) && kind !== "cross";
 

@@ -25,7 +25,8 @@ export default function Explain({ model, params }) {
   const kinds = useWork();
   const { last, error, busy, run, stop } = useWork();
   const kind = model.kinds.includes(params.kind) ? params.kind : model.kinds.at(-1);
-  const [layer, head, query] = [number(params.layer), number(params.head), number(params.query)];
+  const [layer, head] = [number(params.layer), number(params.head)];
+  const query = number(params.query) ?? (kind === "cross" ? 1 : null); // of a translation the server would take the full stop
   const step = Math.max(1, Math.min(STEPS.length, number(params.step) ?? 1));
 
   const ask = (words = text) => {

@@ -16,6 +16,7 @@ import { Tree, pathTo, plain } from "studio/parts/tree.js";
 import { grouped, merged } from "studio/parts/words.js";
 
 const EXAMPLES = {
+  de: ["Ein Mann fährt auf einem roten Fahrrad.", "Zwei Kinder spielen am Strand mit einem Hund."],
   pt: ["O livro está em cima da mesa.", "O cão que mordeu o carteiro fugiu.", "Ela não sabia que o banco estava fechado."],
 };
 
