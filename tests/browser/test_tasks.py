@@ -95,7 +95,7 @@ def test_sentences_are_compared(visit: Opener, studio: Server) -> None:
     page.get_by_role("group", name="How alike").focus()
     page.keyboard.press("ArrowRight")
     assert page.locator(".heat .reading .num").inner_text().endswith(f": {cosine[0][1]:.4f}")
-    page.locator(".plane g").nth(2).click()
+    page.locator(".plane circle").nth(2).click()
     page.wait_for_selector("h2:has-text('Nearest to “Stocks fell.”')")
 
 

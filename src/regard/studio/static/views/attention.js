@@ -98,8 +98,8 @@ export default function Attention({ model, params }) {
             ${kind !== "cross" && html`<${Check} label=${t("rollout")} value=${rollout} onChange=${(on) => set({ rollout: on ? "1" : null })} />`}
           </div>
           ${shownNow ? (lines
-            ? html`<${Lines} matrix=${shownNow.matrix} queries=${shownNow.queries} keys=${shownNow.keys} at=${lit} onHover=${setAt} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`
-            : html`<${Heat} matrix=${shownNow.matrix} rows=${shownNow.queries} columns=${shownNow.keys} at=${lit} log=${flag(params.log)} onHover=${setAt} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`) : html`<div class="waiting"></div>`}
+            ? html`<${Lines} matrix=${shownNow.matrix} queries=${shownNow.queries} keys=${shownNow.keys} at=${lit} onHover=${setAt} onStep=${setPinned} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`
+            : html`<${Heat} matrix=${shownNow.matrix} rows=${shownNow.queries} columns=${shownNow.keys} at=${lit} log=${flag(params.log)} onHover=${setAt} onStep=${setPinned} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`) : html`<div class="waiting"></div>`}
           ${shownNow?.note && html`<p class="soft small">${shownNow.note}</p>`}
         </${Panel}>`}
         ${shape && over.last && html`<${Panel} title=${t("heads.title", { n: shape.n_layers * shape.n_heads })} note=${t("heads.note")}><${Heads} overview=${unpackedOnce(over.last)} layer=${layer} head=${head} onPick=${pick} /></${Panel}>`}

@@ -74,7 +74,7 @@ export default function Translate({ model, params, limits }) {
       <div class="translate-grid">
         <div class="stack"><${Panel} title=${t("alignment")} name="alignment-matrix" tools=${html`<a class="small" href=${address("attention", { model: model.name, text, ids: hypothesis.ids.join(","), present: params.present })}>${t("alignment.heads")}</a>`}
           ways=${matrixWays(words, hypothesis)}>
-          <${Heat} matrix=${words.matrix} rows=${words.below.map((w) => w.text)} columns=${words.above.map((w) => w.text)} at=${lit} onHover=${hover} onPick=${pick} largest=${40} label=${t("alignment")} describe=${described(words)} />
+          <${Heat} matrix=${words.matrix} rows=${words.below.map((w) => w.text)} columns=${words.above.map((w) => w.text)} at=${lit} onHover=${hover} onStep=${setPinned} onPick=${pick} largest=${40} label=${t("alignment")} describe=${described(words)} />
         </${Panel}>
         <${Alternatives} sentence=${sentence} hypothesis=${hypothesis} words=${words} row=${lit?.row ?? 0} onForce=${force} /></div>
         <div class="stack">
