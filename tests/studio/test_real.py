@@ -43,6 +43,7 @@ def test_the_bundled_translator_shows_which_word_each_word_came_from(client: Tes
     assert (looks["book"], looks["table"], looks["is"]) == ("livro", "mesa", "está")
     card = client.get("/api/card?model=pt-en").json()
     assert card["summary"]["n_parameters"] == task.model.n_parameters
+    assert "Portuguese" in card["text"]
 
 
 @pytest.mark.slow
