@@ -145,3 +145,7 @@ def test_a_run_grows_while_it_is_watched(visit: Opener, studio: Server) -> None:
     page.wait_for_selector(".uplot-box[aria-label*='0.111']")
     assert before != page.locator(".uplot-box").first.get_attribute("aria-label")
     assert "The book is on the table." in page.locator(".main").inner_text()
+    with page.expect_download() as download:
+        page.get_by_role("region", name="BLEU").get_by_role("button", name="Save this figure").click()
+        page.get_by_role("menuitem", name="PNG").click()
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")

@@ -102,7 +102,7 @@ export default function Attention({ model, params }) {
             : html`<${Heat} matrix=${shownNow.matrix} rows=${shownNow.queries} columns=${shownNow.keys} at=${lit} log=${flag(params.log)} onHover=${setAt} onStep=${setPinned} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`) : html`<div class="waiting"></div>`}
           ${shownNow?.note && html`<p class="soft small">${shownNow.note}</p>`}
         </${Panel}>`}
-        ${shape && over.last && html`<${Panel} title=${t("heads.title", { n: shape.n_layers * shape.n_heads })} note=${t("heads.note")}><${Heads} overview=${unpackedOnce(over.last)} layer=${layer} head=${head} onPick=${pick} /></${Panel}>`}
+        ${shape && over.last && html`<${Panel} title=${t("heads.title", { n: shape.n_layers * shape.n_heads })} note=${t("heads.note")} name="heads" ways=${{ canvas: true, json: () => over.last.capture }}><${Heads} overview=${unpackedOnce(over.last)} layer=${layer} head=${head} onPick=${pick} /></${Panel}>`}
       </div>
       ${shownNow && html`<${Side} now=${shownNow} lit=${lit} model=${model} params=${params} kind=${kind} layer=${layer} head=${head} ids=${ids} text=${asked} bytes=${one.last.weights.bytes} />`}
     </div>`;

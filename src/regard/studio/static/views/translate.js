@@ -11,6 +11,7 @@ import { Asker, Check, Count, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
 import { Bars } from "studio/parts/bars.js";
 import { Heat, heatSvg } from "studio/parts/heat.js";
+import { linesSvg } from "studio/parts/lines.js";
 import { Links } from "studio/parts/links.js";
 import { Tree, pathTo, plain } from "studio/parts/tree.js";
 import { grouped, merged } from "studio/parts/words.js";
@@ -68,7 +69,7 @@ export default function Translate({ model, params, limits }) {
     <${Trouble} error=${error} />
     ${words && html`<div class="stack" aria-busy=${busy}>
       <${Panel} className="hero" label=${t("links.title")} title=${prefix ? html`<${Forced} sentence=${sentence} onUndo=${() => ask(text)} />` : ""} name="alignment"
-        ways=${{ json: () => last.found, rows: () => [["", ...words.above.map((w) => w.text)], ...rowsOf(words.matrix).map((row, i) => [words.below[i].text, ...row])] }}>
+        ways=${{ svg: () => linesSvg({ matrix: words.matrix, queries: words.below.map((w) => w.text), keys: words.above.map((w) => w.text), at: lit, title: hypothesis.text }), json: () => last.found, rows: () => [["", ...words.above.map((w) => w.text)], ...rowsOf(words.matrix).map((row, i) => [words.below[i].text, ...row])] }}>
         <${Links} ...${words} at=${lit} onHover=${hover} onPick=${pick} labels=${[t("source"), t("translation")]} langs=${[model.source, model.target]} />
       </${Panel}>
       <div class="translate-grid">
