@@ -23,6 +23,7 @@ READS: dict[str, dict[str, Any]] = {
     "tiny-classify": {"name": "bert classification", "id2label": {0: "bad", 1: "fair", 2: "good"}},
     "tiny-tag": {"name": "bert tags", "id2label": {0: "O", 1: "B-person", 2: "I-person", 3: "B-place"}},
     "tiny-answer": {"name": "bert span, tanh-gelu"},
+    "tiny-embed": {"name": "bert bare"},
 }
 WAIT = 60_000
 "Milliseconds for what takes one on a machine that does nothing else."

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -139,6 +140,19 @@ def test_what_is_copied_as_numpy_computes_the_row_again(visit: Opener, tmp_path:
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("{")
+
+
+@pytest.mark.parametrize(
+    "place", ["/attention?layer=0&head=0&as=lines", "/attention?layer=0&head=0&as=matrix", "/explain?step=6"]
+)
+def test_a_figure_leaves_the_page_as_svg_with_its_words(visit: Opener, place: str) -> None:
+    page = visit(f"{place}&model=tiny-fill&text={TEXT}", ready=".heads canvas, table.keys")
+    with page.expect_download() as download:
+        page.keyboard.press("e")
+        page.wait_for_selector("[role=menu]")
+        page.keyboard.press("Enter")
+    drawing = ElementTree.fromstring(download.value.path().read_text(encoding="utf-8"))
+    assert {"animal", "street"} <= {each.text for each in drawing.iter("{http://www.w3.org/2000/svg}text")}
 
 
 def test_a_strip_of_colours_opens_into_its_numbers(visit: Opener, studio: Server) -> None:

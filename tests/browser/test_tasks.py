@@ -88,6 +88,17 @@ def test_every_word_has_its_tag(visit: Opener, studio: Server) -> None:
     assert answer.value.ok
 
 
+def test_sentences_are_compared(visit: Opener, studio: Server) -> None:
+    texts = ["A cat.", "A dog.", "Stocks fell."]
+    cosine = studio.ask("/api/embed", model="tiny-embed", texts=texts)["cosine"]
+    page = visit("/embeddings?model=tiny-embed&texts=" + "%0A".join(texts), ready=".plane circle")
+    page.get_by_role("group", name="How alike").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".heat .reading .num").inner_text().endswith(f": {cosine[0][1]:.4f}")
+    page.locator(".plane circle").nth(2).click()
+    page.wait_for_selector("h2:has-text('Nearest to “Stocks fell.”')")
+
+
 def test_a_word_is_split_step_by_step(visit: Opener, studio: Server) -> None:
     text = "Incrivelmente"
     word = studio.ask("/api/tokenize", model="pt-en", text=text)["words"][0]
@@ -134,3 +145,7 @@ def test_a_run_grows_while_it_is_watched(visit: Opener, studio: Server) -> None:
     page.wait_for_selector(".uplot-box[aria-label*='0.111']")
     assert before != page.locator(".uplot-box").first.get_attribute("aria-label")
     assert "The book is on the table." in page.locator(".main").inner_text()
+    with page.expect_download() as download:
+        page.get_by_role("region", name="BLEU").get_by_role("button", name="Save this figure").click()
+        page.get_by_role("menuitem", name="PNG").click()
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")

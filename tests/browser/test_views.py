@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from browser.conftest import Opener
+from browser.conftest import Opener, Server
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -17,6 +17,7 @@ VIEWS = {
     "classify": ".words .word",
     "answer": ".passage",
     "tag": ".word-tag",
+    "embeddings": ".heat canvas",
     "attention": ".heads canvas",
     "explain": ".query-row canvas",
     "tokens": ".word.c0",
@@ -53,8 +54,16 @@ def test_nothing_is_wider_than_a_narrow_window(visit: Opener, name: str) -> None
 
 def test_every_view_is_reached_by_mouse_and_by_two_keys(visit: Opener) -> None:
     page = visit("/translate", ready=VIEWS["translate"])
-    letters = {"generate": "g", "fill": "f", "classify": "c", "answer": "q", "tag": "n", "attention": "a"}
-    letters |= {"explain": "e", "tokens": "k", "positions": "p", "runs": "r", "model": "m", "translate": "t"}
+    letters = {"generate": "g", "fill": "f", "classify": "c", "answer": "q", "tag": "n", "embeddings": "v"}
+    letters |= {
+        "attention": "a",
+        "explain": "e",
+        "tokens": "k",
+        "positions": "p",
+        "runs": "r",
+        "model": "m",
+        "translate": "t",
+    }
     assert letters.keys() == VIEWS.keys()
     for name, letter in letters.items():
         page.locator("h1").click()  # away from what may be typed into
@@ -68,9 +77,15 @@ def test_every_view_is_reached_by_mouse_and_by_two_keys(visit: Opener) -> None:
     page.wait_for_selector(VIEWS["model"])
 
 
-def test_a_view_without_a_model_says_what_to_type(visit: Opener) -> None:
-    page = visit("/embeddings", ready=".main .panel")
-    assert "regard studio" in page.locator(".main").inner_text() or page.locator(".heat").count()
+def test_a_view_without_a_model_says_what_to_type(visit: Opener, studio: Server) -> None:
+    page = visit("/translate", ready=VIEWS["translate"])
+    found = studio.ask("/api/models")
+    only = found | {"models": [model for model in found["models"] if model["name"] == "pt-en"]}
+    page.route("**/api/models", lambda route: route.fulfill(json=only))
+    page.reload()
+    page.get_by_role("link", name="Fill gaps").click()
+    page.wait_for_selector(".empty code:has-text('regard studio pt-en')")
+    assert violations(page) == []
 
 
 def test_another_language_is_one_click_and_stays(visit: Opener) -> None:
@@ -89,6 +104,19 @@ def test_presenting_shows_the_figure_in_large_type_and_nothing_beside(visit: Ope
     assert not page.locator("nav").is_visible()
     assert page.evaluate("() => getComputedStyle(document.documentElement).fontSize") == "19px"
     assert violations(page) == []
+
+
+def test_presenting_ends_where_it_began(visit: Opener) -> None:
+    page = visit("/tokens", ready=VIEWS["tokens"], search="?present=1")
+    page.get_by_role("button", name="Leave presenter mode").click()
+    page.wait_for_selector("nav:visible")
+    assert "present" not in page.url
+
+
+def test_a_text_is_never_taken_for_html(visit: Opener) -> None:
+    page = visit("/tokens?text=<img src=x onerror=alert(1)><b>bold</b>", ready=VIEWS["tokens"])
+    assert page.locator("main img, main b").count() == 0
+    assert "<b>" in page.get_by_label("Text", exact=True).input_value()
 
 
 def test_the_list_of_keys_opens_and_closes_by_keys(visit: Opener) -> None:

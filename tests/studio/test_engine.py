@@ -1,18 +1,25 @@
 """A full queue refuses, what is late ends, one who fails fails alone, a dead thread is told (G8, G12, G14 to G16)."""
 
+import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from regard.studio import engine as engines
 from regard.studio import general
 from regard.studio.app import Studio, build
+from regard.studio.problem import Problem
 from regard.tasks.generator import Generator
 from studio import houses
 from studio.houses import TEXT, until
@@ -184,6 +191,41 @@ def test_looking_inside_and_writing_take_turns_on_one_thread() -> None:
         assert answer.json()["payloads" if path == "/api/attention" else "ids"] == (
             alone if path == "/api/attention" else wrote
         )
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(["submit", "cancel", "step", "fail"]), max_size=40), st.randoms(use_true_random=False))
+def test_whatever_comes_and_goes_every_job_ends_once_and_no_place_is_lost(moves: list[str], luck: Random) -> None:
+    async def main() -> None:
+        engine, steps, jobs = engines.Engine("test", max_waiting=4), threading.Semaphore(0), list[engines.Job]()
+
+        def work(job: engines.Job, fails: bool) -> str:
+            while not steps.acquire(timeout=0.001):
+                job.check()
+            if fails:
+                raise ValueError
+            return "done"
+
+        for move in moves:
+            if move in ("submit", "fail"):
+                job = engines.Job(partial(work, fails=move == "fail"))
+                with contextlib.suppress(Problem):
+                    jobs.append(engine.submit(job))
+            elif move == "cancel" and jobs:
+                luck.choice(jobs).cancel()
+            else:
+                steps.release()
+        for _ in jobs:
+            steps.release()
+        ends = [await asyncio.wait_for(job.news.get(), 30) for job in jobs]
+        assert {name for name, _ in ends} <= {"done", "error"}
+        await asyncio.sleep(0)
+        assert all(job.news.empty() for job in jobs)
+        await asyncio.to_thread(until, lambda: engine.n_running == 0)
+        assert engine.n_waiting == 0
+        engine.close()
+
+    asyncio.run(main())
 
 
 def test_a_client_of_the_test_library_is_told_of_missing_models(client_without_models: TestClient) -> None:

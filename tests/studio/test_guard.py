@@ -111,6 +111,7 @@ def test_every_answer_carries_the_headers_that_keep_a_page_in_its_bounds(client:
     for answer in (client.get("/"), client.get("/nothing"), client.post("/api/tokenize", json={"text": "a"})):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["cache-control"] in ("no-store", "no-cache")
         rules = answer.headers["content-security-policy"]
         assert "default-src 'self'" in rules
         assert "frame-ancestors 'none'" in rules

@@ -201,6 +201,9 @@ def test_openai_is_told_what_is_wrong_in_its_own_errors(client: openai.OpenAI) -
         client.chat.completions.create(model="writer", messages=asked, max_tokens=1000)
     with pytest.raises(openai.BadRequestError):
         client.embeddings.create(model="writer", input="a")
+    picture: Any = [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]
+    with pytest.raises(openai.UnprocessableEntityError):  # nothing is ever fetched
+        client.chat.completions.create(model="writer", messages=[{"role": "user", "content": picture}])
 
 
 def test_openai_may_stop_listening_and_the_place_is_free(app: Studio, client: openai.OpenAI) -> None:

@@ -5,6 +5,7 @@ import os
 import secrets
 import webbrowser
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 
 import click
@@ -79,7 +80,7 @@ def command(models: tuple[str, ...], port: int, host: str, token: Path | None, n
     def started() -> None:
         click.echo(url)
         if not no_open:
-            webbrowser.open(url)
+            Thread(target=webbrowser.open, args=[url], daemon=True).start()  # one in the terminal would not return
 
     serve(studio, listening, started)
     tell("the studio is closed")

@@ -16,7 +16,7 @@ from regard.studio.routes import MODEL, Asked, House, Route
 
 STALLED = 120.0
 "Seconds without a sign of life after which a model's thread is not well."
-MAX_CARD = 200_000
+CARDS, MAX_CARD = ("README.md", "MODEL_CARD.md"), 200_000
 LIMITS = {
     "text": fields.MAX_TEXT,
     "beam": translating.MAX_BEAM,
@@ -56,11 +56,11 @@ def card(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
 
 def _readme(home: Path | None) -> str | None:
     """What its makers say about it. The page shows it as text, never as HTML."""
-    path = home / "README.md" if home is not None and home.is_dir() else None
-    if path is None or not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return file.read(MAX_CARD).decode("utf-8", "replace")
+    for name in CARDS:
+        if home is not None and (home / name).is_file():
+            with (home / name).open("rb") as file:
+                return file.read(MAX_CARD).decode("utf-8", "replace")
+    return None
 
 
 def live(house: House, asked: Asked, _path: dict[str, str]) -> Response:

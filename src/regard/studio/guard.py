@@ -50,6 +50,7 @@ class Guard:
             "x-content-type-options": "nosniff",
             "x-frame-options": "DENY",
             "referrer-policy": "no-referrer",
+            "cache-control": "no-store",
             "cross-origin-opener-policy": "same-origin",
             "cross-origin-resource-policy": "same-origin",
         }

@@ -89,7 +89,11 @@ def weights_of(entry: Entry, reading: Reading, kind: Kind, layer: int | None = N
     if layer is not None and size * n_layers > KEPT_BYTES:
         return torch.stack(list(layers_of(reading, kind, [layer]))), 0
     found = torch.stack(list(layers_of(reading, kind)))
-    if found.numel() * 4 <= KEPT_BYTES:
+    kept = [each for each in entry.cache if each[0] == "weights"]
+    if sum(entry.cache[each].nbytes for each in kept) + found.nbytes > KEPT_BYTES:
+        for each in kept:
+            del entry.cache[each]
+    if found.nbytes <= KEPT_BYTES:
         entry.cache[key] = found
     return found, layer
 

@@ -154,7 +154,7 @@ class Table:
         return entry.verbs
 
     def start(self) -> None:
-        """Open the first model, for it will be wanted soon; then read the outlines of the others, each on its thread."""
+        """Open the first model, which will be wanted soon; then read the outlines of the others on their threads."""
         if not self.entries:
             return
         first, *others = self.entries.values()

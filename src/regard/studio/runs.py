@@ -146,12 +146,13 @@ def thinned(events: list[Event], most: int) -> list[Event]:
 
 
 ROUTES = [
-    Route("/api/runs", {}, "The training runs here", direct=listing, method="GET"),
+    Route("/api/runs", {}, "The training runs here", direct=listing, reads_files=True, method="GET"),
     Route(
         "/api/runs/{id}/series",
         {"after": fields.whole(0, 1 << 50, default=0), "max": fields.whole(2, 20_000, default=2000)},
         "What is new in a run's log",
         direct=series,
+        reads_files=True,
         method="GET",
     ),
 ]

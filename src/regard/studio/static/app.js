@@ -34,6 +34,9 @@ export function able(model, need) {
   return need === "kinds" ? model.kinds.length > 0 : model.tasks.includes(need);
 }
 
+/** What it can do is not known yet. */
+const unread = (model) => model.state !== "failed" && !model.tasks.length;
+
 function useModels() {
   const [found, setFound] = useState({ models: null, error: null });
   const ask = async () => {
@@ -44,7 +47,7 @@ function useModels() {
     }
   };
   useEffect(() => void ask(), []);
-  const waits = found.models?.some((model) => model.state === "loading" || (model.state !== "failed" && !model.tasks.length));
+  const waits = found.models?.some((model) => model.state === "loading" || unread(model));
   useEffect(() => {
     if (!waits && !found.error) return;
     const timer = setTimeout(ask, found.models?.[0]?.tasks.length ? 1500 : 300);
@@ -91,7 +94,11 @@ function App() {
     localStorage.setItem("regard.language", code);
     setTongue(code);
   };
-  const presenting = () => keep({ present: present ? null : "1" });
+  const presenting = () => {
+    history.replaceState(null, "", location.pathname + location.hash); // it may also stand before the hash
+    keep({ present: present ? null : "1" });
+    dispatchEvent(new Event("route"));
+  };
   const letters = Object.fromEntries(Object.entries(VIEWS).map(([name, each]) => [each[1], name]));
   const keys = {
     "?": () => setHelp(true),
@@ -116,7 +123,7 @@ function App() {
   useEffect(() => void (document.title = `${t(`view.${view}`)} · regard`), [view, tongue]);
 
   const shared = { text: params.text, model: params.model, present: params.present };
-  const able2 = (name) => VIEWS[name][2] === null || models?.some((each) => able(each, VIEWS[name][2]));
+  const offered = (name) => VIEWS[name][2] === null || !models || models.some((each) => able(each, VIEWS[name][2]) || unread(each));
   return html`<div class="shell">
     <a class="away skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector("#main").focus(); }}>${t("skip")}</a>
     <header class="top"><${Busy} /><${Toast} />
@@ -133,12 +140,12 @@ function App() {
       </div>
       <button class="button plain icon" title=${t(present ? "present.leave" : "present")} aria-label=${t(present ? "present.leave" : "present")} aria-pressed=${present} onClick=${presenting}><${Icon} name="screen" /></button>
     </header>
-    <nav class="nav" aria-label=${t("views")}>${GROUPS.map((group) => html`<section><h2>${t(`group.${group}`)}</h2><ul>${Object.entries(VIEWS).filter(([, each]) => each[3] === group).map(([name, each]) => html`<li><a href=${address(name, shared)} class=${models && !able2(name) ? "without" : ""} aria-current=${name === view ? "page" : undefined}><${Icon} name=${each[0]} />${t(`view.${name}`)}</a></li>`)}</ul></section>`)}</nav>
+    <nav class="nav" aria-label=${t("views")}>${GROUPS.map((group) => html`<section><h2>${t(`group.${group}`)}</h2><ul>${Object.entries(VIEWS).filter(([, each]) => each[3] === group).map(([name, each]) => html`<li><a href=${address(name, shared)} class=${offered(name) ? "" : "without"} aria-current=${name === view ? "page" : undefined}><${Icon} name=${each[0]} />${t(`view.${name}`)}</a></li>`)}</ul></section>`)}</nav>
     <main class="main" id="main" tabindex="-1">
       <div class="head"><h1>${t(`view.${view}`)}</h1><p>${t(`about.${view}`)}</p></div>
       <${Trouble} error=${error} />
       ${!VIEWS[view] ? html`<${Empty}><p>${t("unknown.view")}</p></${Empty}>`
-        : models === null || (need !== null && !model && models.some((each) => each.state !== "failed" && !each.tasks.length)) ? html`<div class="waiting"></div>`
+        : models === null || (need !== null && !model && models.some(unread)) ? html`<${Empty}><p>${t("opening")}</p></${Empty}>`
         : need !== null && !model ? html`<${Empty}><p>${t(`none.${need}`)}</p><code>regard studio pt-en ${t("none.folder")}</code></${Empty}>`
         : module && html`<${module.default} key=${`${view} ${model?.name}`} model=${model} models=${models} params=${params} limits=${limits} version=${version} language=${tongue} refresh=${ask} />`}
     </main>

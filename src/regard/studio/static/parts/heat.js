@@ -136,9 +136,9 @@ function point(canvas, place, at, rows, columns, values) {
 
 /**
  * values + shape [n, m]; names of rows and columns; `at` {row, column} is lit, and may be half known.
- * onHover(at|null) while the pointer or the arrow keys move, onPick(at) by click or Enter.
+ * onHover(at|null) while the pointer moves, onStep(at) or else onHover by arrow keys, onPick(at) by click or Enter.
  */
-export function Heat({ matrix, rows, columns, full = 1, log = false, at, onHover, onPick, label, say, largest, describe }) {
+export function Heat({ matrix, rows, columns, full = 1, log = false, at, onHover, onStep, onPick, label, say, largest, describe, legend = true }) {
   const box = useRef();
   const [base, over] = [useRef(), useRef()];
   const width = useWidth(box);
@@ -152,6 +152,7 @@ export function Heat({ matrix, rows, columns, full = 1, log = false, at, onHover
   useEffect(() => point(over.current, place, at, rows, columns, matrix.values), [place, picture, at?.row, at?.column]);
 
   const [n, m] = matrix.shape;
+  const signed = useMemo(() => matrix.values.some((x) => x < 0), [matrix]);
   const found = (event) => {
     const edge = base.current.getBoundingClientRect();
     const column = Math.floor((event.clientX - edge.left - place.left) / place.cell);
@@ -164,17 +165,17 @@ export function Heat({ matrix, rows, columns, full = 1, log = false, at, onHover
     const [column, row] = [walked(event, now.column, m), /Arrow(Up|Down)/.test(event.key) ? walked(event, now.row, n, false) : null];
     if (column === null && row === null) return;
     event.preventDefault();
-    onHover?.({ row: row ?? now.row, column: column ?? now.column });
+    (onStep ?? onHover)?.({ row: row ?? now.row, column: column ?? now.column });
   };
   const value = at && at.row !== null && at.column !== null && at.row < n && at.column < m ? matrix.values[at.row * m + at.column] : null;
   const text = value === null ? "" : say ? say(at, value) : `${shown(rows?.[at.row] ?? at.row)} → ${shown(columns?.[at.column] ?? at.column)}: ${fixed(value, 4)}`;
   return html`<div class="heat" ref=${box}>
     <div class="plot" data-arrows tabindex="0" role="group" aria-label=${label} style=${{ width: `${place.width}px`, height: `${place.height}px` }}
-      onKeyDown=${moved} onPointerMove=${(event) => onHover?.(found(event))} onPointerLeave=${() => onHover?.(null)} onClick=${(event) => found(event) && onPick?.(found(event))}>
+      onKeyDown=${moved} onPointerMove=${(event) => onHover?.(found(event))} onPointerLeave=${() => onHover?.(null)} onBlur=${() => onHover?.(null)} onClick=${(event) => found(event) && onPick?.(found(event))}>
       <canvas ref=${base} role="img" aria-label=${describe ?? label} style=${{ width: `${place.width}px`, height: `${place.height}px` }}></canvas>
       <canvas ref=${over} aria-hidden="true" class="over" style=${{ width: `${place.width}px`, height: `${place.height}px` }}></canvas>
     </div>
-    <p class="reading" aria-live="polite"><${Legend} full=${full} signed=${describe === undefined && matrix.values.some?.((x) => x < 0)} /><span class="num">${text}</span></p>
+    <p class="reading" aria-live="polite">${legend && html`<${Legend} full=${full} signed=${signed} />`}<span class="num">${text}</span></p>
   </div>`;
 }
 

@@ -30,7 +30,7 @@ function layout({ shape: [n, m] }, width) {
 
 const y = (place, i) => 4 + place.step * (i + 0.5);
 
-export function Lines({ matrix, queries, keys, at, onHover, onPick, label, describe }) {
+export function Lines({ matrix, queries, keys, at, onHover, onStep, onPick, label, describe }) {
   const box = useRef();
   const canvas = useRef();
   const width = useWidth(box);
@@ -56,10 +56,10 @@ export function Lines({ matrix, queries, keys, at, onHover, onPick, label, descr
     if (event.key === "Enter" && lit !== null) onPick?.({ row: lit, column: null });
     if (to === null) return;
     event.preventDefault();
-    onHover?.({ row: to, column: null });
+    (onStep ?? onHover)?.({ row: to, column: null });
   };
   return html`<div ref=${box}><div class="plot" data-arrows tabindex="0" role="group" aria-label=${label} onKeyDown=${moved} style=${{ width: `${place.width}px`, height: `${place.height}px` }}
-    onPointerMove=${(event) => onHover?.(found(event))} onPointerLeave=${() => onHover?.(null)} onClick=${(event) => found(event) && onPick?.(found(event))}>
+    onPointerMove=${(event) => onHover?.(found(event))} onPointerLeave=${() => onHover?.(null)} onBlur=${() => onHover?.(null)} onClick=${(event) => found(event) && onPick?.(found(event))}>
     <canvas ref=${canvas} role="img" aria-label=${describe} style=${{ width: `${place.width}px`, height: `${place.height}px` }}></canvas></div>
     <p class="reading num" aria-live="polite">${lit === null ? "" : strongest(matrix, lit).slice(0, 4).map(([, j, w]) => `${shown(keys[j])} ${fixed(w, 3)}`).join(" · ")}</p></div>`;
 }

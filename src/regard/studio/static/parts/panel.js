@@ -5,7 +5,7 @@ import { copy } from "studio/core/hooks.js";
 import { csv, numpy, png, save } from "studio/core/export.js";
 import { Icon } from "studio/parts/icons.js";
 
-/** `ways`: svg() text, json() anything, rows() a table, numpy() code; each that is given is offered. */
+/** `ways`: svg() text, canvas: true where it is painted, json() anything, rows() a table, numpy() code; all are offered. */
 export function Panel({ title, note, tools, ways, name = "figure", children, className = "", label }) {
   return html`<section class="panel ${className}" aria-label=${label ?? title}>
     ${(title || tools || ways) && html`<header>
@@ -18,7 +18,7 @@ export function Panel({ title, note, tools, ways, name = "figure", children, cla
 
 function Ways({ ways, name }) {
   const [open, setOpen] = useState(false);
-  const menu = useRef();
+  const [menu, frame] = [useRef(), useRef()];
   useEffect(() => {
     if (!open) return;
     menu.current.querySelector("[role=menuitem]").focus();
@@ -40,15 +40,17 @@ function Ways({ ways, name }) {
     setOpen(false);
     action();
   };
+  const painted = () => frame.current.closest(".panel").querySelector("canvas");
   const items = [
     ways.svg && ["svg", () => save(`${name}.svg`, ways.svg(), "image/svg+xml")],
     ways.svg && ["png", async () => save(`${name}.png`, await png(ways.svg()))],
+    ways.canvas && ["png", () => painted().toBlob((blob) => save(`${name}.png`, blob))],
     ways.json && ["json", () => save(`${name}.json`, JSON.stringify(ways.json(), null, 1), "application/json")],
     ways.rows && ["csv", () => save(`${name}.csv`, csv(ways.rows()), "text/csv")],
     ways.rows && ["copy-csv", () => copy(csv(ways.rows()), t("copied"))],
     ways.numpy && ["numpy", () => copy(ways.numpy(), t("copied"))],
   ].filter(Boolean);
-  return html`<div class="menu">
+  return html`<div class="menu" ref=${frame}>
     <button class="button plain icon export" aria-haspopup="menu" aria-expanded=${open} title=${t("export")} aria-label=${t("export")} onClick=${() => setOpen(!open)}><${Icon} name="out" /></button>
     ${open && html`<div role="menu" ref=${menu} onKeyDown=${moved}>${items.map(([key, action]) => html`<button role="menuitem" tabindex="-1" onClick=${choose(action)}>${t(`export.${key}`)}</button>`)}</div>`}
   </div>`;

@@ -41,7 +41,7 @@ export default function Attention({ model, params }) {
   const one = useWork();
   const kind = model.kinds.includes(params.kind) ? params.kind : model.kinds.at(-1);
   const auto = params.layer === undefined && params.head === undefined && kind !== "cross";
-  const own = useMemo(() => (auto && over.last?.kind === kind ? farthest(over.last.capture) : null), [auto, over.last]);
+  const own = useMemo(() => (auto && over.last?.kind === kind && over.last.asked === asked ? farthest(over.last.capture) : null), [auto, over.last, asked]);
   const [layer, head] = own ?? [number(params.layer), number(params.head)];
   const rollout = flag(params.rollout) && kind !== "cross";
 
@@ -98,11 +98,11 @@ export default function Attention({ model, params }) {
             ${kind !== "cross" && html`<${Check} label=${t("rollout")} value=${rollout} onChange=${(on) => set({ rollout: on ? "1" : null })} />`}
           </div>
           ${shownNow ? (lines
-            ? html`<${Lines} matrix=${shownNow.matrix} queries=${shownNow.queries} keys=${shownNow.keys} at=${lit} onHover=${setAt} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`
-            : html`<${Heat} matrix=${shownNow.matrix} rows=${shownNow.queries} columns=${shownNow.keys} at=${lit} log=${flag(params.log)} onHover=${setAt} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`) : html`<div class="waiting"></div>`}
+            ? html`<${Lines} matrix=${shownNow.matrix} queries=${shownNow.queries} keys=${shownNow.keys} at=${lit} onHover=${setAt} onStep=${setPinned} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`
+            : html`<${Heat} matrix=${shownNow.matrix} rows=${shownNow.queries} columns=${shownNow.keys} at=${lit} log=${flag(params.log)} onHover=${setAt} onStep=${setPinned} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`) : html`<div class="waiting"></div>`}
           ${shownNow?.note && html`<p class="soft small">${shownNow.note}</p>`}
         </${Panel}>`}
-        ${shape && over.last && html`<${Panel} title=${t("heads.title", { n: shape.n_layers * shape.n_heads })} note=${t("heads.note")}><${Heads} overview=${unpackedOnce(over.last)} layer=${layer} head=${head} onPick=${pick} /></${Panel}>`}
+        ${shape && over.last && html`<${Panel} title=${t("heads.title", { n: shape.n_layers * shape.n_heads })} note=${t("heads.note")} name="heads" ways=${{ canvas: true, json: () => over.last.capture }}><${Heads} overview=${unpackedOnce(over.last)} layer=${layer} head=${head} onPick=${pick} /></${Panel}>`}
       </div>
       ${shownNow && html`<${Side} now=${shownNow} lit=${lit} model=${model} params=${params} kind=${kind} layer=${layer} head=${head} ids=${ids} text=${asked} bytes=${one.last.weights.bytes} />`}
     </div>`;

@@ -47,7 +47,7 @@ function Plane({ last, row, onPick }) {
     <svg class="plane" ref=${frame} viewBox="0 0 ${width} ${height}" role="group" aria-label=${t("plane")}>${last.plane.map(([x, y], i) => {
       const [left, top] = [place(x, xs, width), place(-y, ys.map((each) => -each), height)];
       const near = last.cosine[row][i];
-      return html`<g class=${i === row ? "lit" : ""} role="button" tabindex="0" aria-label=${last.texts[i]} onClick=${() => onPick(i)} onFocus=${() => onPick(i)} onPointerEnter=${() => onPick(i)}>
+      return html`<g class=${i === row ? "lit" : ""} role="button" tabindex="0" onClick=${() => onPick(i)} onFocus=${() => onPick(i)} onPointerEnter=${() => onPick(i)}><title>${last.texts[i]}</title>
         ${i !== row && html`<line x1=${place(xs[row], xs, width)} y1=${place(-ys[row], ys.map((each) => -each), height)} x2=${left} y2=${top} style=${{ strokeOpacity: Math.max(0, near) ** 2 }} />`}
         <circle cx=${left} cy=${top} r="6" /><text x=${left < width / 2 ? left + 10 : left - 10} y=${seats[i]} text-anchor=${left < width / 2 ? "start" : "end"}>${cut(last.texts[i], 26)}</text></g>`;
     })}</svg></${Panel}>`;

@@ -10,6 +10,7 @@ import { csv, numpy } from "studio/core/export.js";
 import { Asker, Choice, Segments, Trouble } from "studio/parts/controls.js";
 import { Panel, Numbers } from "studio/parts/panel.js";
 import { Bars } from "studio/parts/bars.js";
+import { linesSvg } from "studio/parts/lines.js";
 import { Strip } from "studio/parts/vector.js";
 import { Words } from "studio/parts/words.js";
 import { examplesOf, reading } from "studio/views/attention.js";
@@ -25,7 +26,8 @@ export default function Explain({ model, params }) {
   const kinds = useWork();
   const { last, error, busy, run, stop } = useWork();
   const kind = model.kinds.includes(params.kind) ? params.kind : model.kinds.at(-1);
-  const [layer, head, query] = [number(params.layer), number(params.head), number(params.query)];
+  const [layer, head] = [number(params.layer), number(params.head)];
+  const query = number(params.query) ?? (kind === "cross" ? 1 : null); // of a translation the server would take the full stop
   const step = Math.max(1, Math.min(STEPS.length, number(params.step) ?? 1));
 
   const ask = (words = text) => {
@@ -67,7 +69,7 @@ export default function Explain({ model, params }) {
         ${model.kinds.length > 1 && html`<${Segments} label=${t("kind")} value=${kind} options=${model.kinds.map((each) => [each, t(`kind.short.${each}`)])} onChange=${(value) => keep({ kind: value, layer: null, head: null, query: null })} />`}
         <${Choice} label=${t("layer")} value=${found.layer} options=${range(shape?.n_layers)} onChange=${(value) => keep({ layer: value, head: found.head, query: at })} />
         <${Choice} label=${t("head")} value=${found.head} options=${range(shape?.n_heads)} onChange=${(value) => keep({ head: value, layer: found.layer, query: at })} />`}
-        title=${t("explain.who")} name="explanation" ways=${{ json: () => last, rows: () => table(found), numpy: () => code(found) }}>
+        title=${t("explain.who")} name="explanation" ways=${{ svg: () => drawn(found), json: () => last, rows: () => table(found), numpy: () => code(found) }}>
         <${Words} items=${queries.map((token, i) => ({ text: token.text, special: token.special, lit: i === at }))} at=${at} onPick=${pick} label=${t("explain.who")} className="pieces" />
         ${last.why && html`<p class="small soft why">${last.why}</p>`}
       </${Panel}>
@@ -145,6 +147,12 @@ function Products({ found, i }) {
 function table(found) {
   const head = ["key", "score", "scaled", "closed by", "weight", ...["k", "v", "weight·v"].flatMap((name) => found.sum.map((_, i) => `${name}[${i}]`))];
   return [head, ...found.keys.map((key) => [key.text, key.score, key.scaled, key.closed_by, key.weight, ...key.k, ...key.v, ...key.weighted])];
+}
+
+/** The row as lines, as a file. */
+function drawn(found) {
+  const matrix = { shape: [1, found.keys.length], values: Float32Array.from(found.keys, (key) => key.weight) };
+  return linesSvg({ matrix, queries: [found.query.text], keys: found.keys.map((key) => key.text), title: `${t("layer")} ${found.layer} · ${t("head")} ${found.head}` });
 }
 
 /** A program that computes the row again and says so. */

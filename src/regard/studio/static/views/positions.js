@@ -41,7 +41,7 @@ function Places({ model, params }) {
       <p class="soft small">${said(`position.about.${last.kind}`, "")}</p>
       <${Heat} matrix=${values} full=${full} largest=${10} rows=${counted(values.shape[0])} columns=${counted(values.shape[1])} at=${at} onHover=${setAt} label=${kind} say=${({ row, column }, value) => t("positions.cell", { row, column, value: fixed(value, 4) })} /></${Panel}>
     <div class="stack">${alike && html`<${Panel} title=${t("alike")} name="alike" ways=${ways(alike, t("alike"), most)}><p class="soft small">${t("alike.about")}</p>
-        <${Heat} matrix=${alike} full=${most} largest=${10} rows=${counted(alike.shape[0])} columns=${counted(alike.shape[1])} at=${near} onHover=${setNear} label=${t("alike")} say=${({ row, column }, value) => `${row} · ${column}: ${fixed(value, 4)}`} /></${Panel}>`}
+        <${Heat} matrix=${alike} full=${most} largest=${6} rows=${counted(alike.shape[0])} columns=${counted(alike.shape[1])} at=${near} onHover=${setNear} label=${t("alike")} say=${({ row, column }, value) => `${row} · ${column}: ${fixed(value, 4)}`} /></${Panel}>`}
       <${Panel} title=${t("curve")}><${Curve} xs=${last.distances} ys=${last.curve} />${last.map_error !== null && last.map_error !== undefined && html`<p class="soft small">${t("positions.map", { step: last.step, error: last.map_error.toExponential(1) })}</p>`}</${Panel}></div>
   </div>`}`;
 }
@@ -76,6 +76,6 @@ function Masks({ model, params }) {
   return html`<${Trouble} error=${error} />${last && html`<${Panel} title=${t("mask")} note=${t("mask.note")} name="mask"
     tools=${html`${model.kinds.length > 1 && html`<${Segments} label=${t("kind")} value=${kind} options=${model.kinds.map((each) => [each, t(`kind.short.${each}`)])} onChange=${(value) => keep({ kind: value })} />`}<${Count} label=${t("mask.padding")} value=${padding} min=${0} max=${16} onChange=${(value) => keep({ padding: value ?? 0 })} />`}
     ways=${{ svg: () => heatSvg({ matrix: last.matrix, rows: last.queries, columns: last.keys, full: 1, title: t("mask") }), json: () => ({ queries: last.queries, keys: last.keys, reasons: last.reasons, codes: Array.from(last.codes) }), rows: () => [["", ...last.keys], ...rowsOf({ values: last.codes, shape: last.matrix.shape }).map((row, i) => [last.queries[i], ...row.map(why)])] }}>
-    <${Heat} matrix=${last.matrix} rows=${last.queries} columns=${last.keys} at=${at} onHover=${setAt} largest=${30} label=${t("mask")} describe=${t("mask.note")} say=${({ row, column }) => `${shown(last.queries[row])} → ${shown(last.keys[column])}: ${why(last.codes[row * last.keys.length + column])}`} />
+    <${Heat} matrix=${last.matrix} rows=${last.queries} columns=${last.keys} at=${at} onHover=${setAt} largest=${30} label=${t("mask")} describe=${t("mask.note")} legend=${false} say=${({ row, column }) => `${shown(last.queries[row])} → ${shown(last.keys[column])}: ${why(last.codes[row * last.keys.length + column])}`} />
   </${Panel}>`}`;
 }

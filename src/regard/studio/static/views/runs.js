@@ -105,12 +105,18 @@ function Watched({ runs }) {
   const rows = (part, key) => () => [["run", "step", key], ...all.flatMap(([run, each]) => (each[part].step ?? []).map((step, i) => [run.name, step, each[part][key]?.[i] ?? ""]))];
   const name = (key) => said(`series.${key}`, key);
   return html`<${Trouble} error=${error} /><div class="halves">
-    <${Panel} title=${name("loss")} name="loss" tools=${html`<${Check} label=${t("log.scale")} value=${log} onChange=${setLog} />`} ways=${{ json: () => found, rows: rows("train", "loss") }}><${Plot} log=${log} lines=${all.flatMap(([run, each]) => [{ name: `${run.name} ${t("runs.train")}`, xs: each.train.step, ys: each.train.loss }, ...(each.valid?.loss ? [{ name: `${run.name} ${t("runs.valid")}`, xs: each.valid.step, ys: each.valid.loss, dots: true }] : [])])} /></${Panel}>
-    ${valid.map((key) => html`<${Panel} title=${name(key)} name=${key} ways=${{ rows: rows("valid", key) }}><${Plot} lines=${all.map(([run, each]) => ({ name: run.name, xs: each.valid.step, ys: each.valid[key] ?? [], dots: true }))} /></${Panel}>`)}
-    ${train.map((key) => html`<${Panel} title=${name(key)} name=${key} ways=${{ rows: rows("train", key) }}><${Plot} lines=${all.map(([run, each]) => ({ name: run.name, xs: each.train.step, ys: each.train[key] ?? [] }))} /></${Panel}>`)}
+    <${Panel} title=${name("loss")} name="loss" tools=${html`<${Check} label=${t("log.scale")} value=${log} onChange=${setLog} />`} ways=${{ canvas: true, json: () => found, rows: rows("train", "loss") }}><${Plot} log=${log} lines=${all.flatMap(([run, each], ink) => losses(run, each, ink, all.length > 1))} /></${Panel}>
+    ${valid.map((key) => html`<${Panel} title=${name(key)} name=${key} ways=${{ canvas: true, rows: rows("valid", key) }}><${Plot} lines=${all.map(([run, each]) => ({ name: run.name, xs: each.valid.step, ys: each.valid[key] ?? [], dots: true }))} /></${Panel}>`)}
+    ${train.map((key) => html`<${Panel} title=${name(key)} name=${key} ways=${{ canvas: true, rows: rows("train", key) }}><${Plot} lines=${all.map(([run, each]) => ({ name: run.name, xs: each.train.step, ys: each.train[key] ?? [] }))} /></${Panel}>`)}
   </div>
   ${samples.length > 0 && html`<${Samples} samples=${samples} />`}
   <${Panel} title=${t("runs.events")}><div class="scroll tall" tabindex="0" role="log" aria-label=${t("runs.events")}><ul class="plain-list small">${all.flatMap(([run, each]) => each.events.slice(-60).reverse().map((event) => html`<li><span class="num soft">${new Date(event.time * 1000).toLocaleTimeString()}</span> ${runs.length > 1 ? html`<b>${run.name}</b> ` : ""}${event.text}</li>`))}</ul></div></${Panel}>`;
+}
+
+/** Of one run both curves; of several only those of the checks, which can be told apart. */
+function losses(run, { train, valid }, ink, several) {
+  const checks = valid?.loss ? [{ ink, name: `${run.name} ${t("runs.valid")}`, xs: valid.step, ys: valid.loss, dots: true }] : [];
+  return several && checks.length ? checks : [{ ink, faint: true, name: `${run.name} ${t("runs.train")}`, xs: train.step, ys: train.loss }, ...checks.map((line) => ({ ...line, ink: ink + 1 }))];
 }
 
 /** The same sentences at every check: a slider goes through the run. */
@@ -142,7 +148,7 @@ function Plot({ lines, log = false }) {
       plot.current = new uPlot({
         width, height: 220, legend: { live: true }, cursor: { y: false }, scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
         axes: [{ ...axis }, { ...axis, size: 58, values: (_, levels) => levels.map(short) }],
-        series: [{ label: t("runs.step") }, ...lines.map((line, i) => ({ label: line.name, stroke: css(INKS[i % INKS.length]), width: 1.6, spanGaps: true, points: { show: !!line.dots, size: 5 } }))],
+        series: [{ label: t("runs.step") }, ...lines.map((line, i) => ({ label: line.name, stroke: css(INKS[(line.ink ?? i) % INKS.length], line.faint ? 0.55 : 1), width: line.faint ? 1 : 1.8, spanGaps: true, points: { show: !!line.dots, size: 5 } }))],
       }, data, box.current);
     });
     return () => { here = false; plot.current?.destroy(); plot.current = null; };

@@ -11,11 +11,13 @@ import { Asker, Check, Count, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
 import { Bars } from "studio/parts/bars.js";
 import { Heat, heatSvg } from "studio/parts/heat.js";
+import { linesSvg } from "studio/parts/lines.js";
 import { Links } from "studio/parts/links.js";
 import { Tree, pathTo, plain } from "studio/parts/tree.js";
 import { grouped, merged } from "studio/parts/words.js";
 
 const EXAMPLES = {
+  de: ["Ein Mann fährt auf einem roten Fahrrad.", "Zwei Kinder spielen am Strand mit einem Hund."],
   pt: ["O livro está em cima da mesa.", "O cão que mordeu o carteiro fugiu.", "Ela não sabia que o banco estava fechado."],
 };
 
@@ -67,13 +69,13 @@ export default function Translate({ model, params, limits }) {
     <${Trouble} error=${error} />
     ${words && html`<div class="stack" aria-busy=${busy}>
       <${Panel} className="hero" label=${t("links.title")} title=${prefix ? html`<${Forced} sentence=${sentence} onUndo=${() => ask(text)} />` : ""} name="alignment"
-        ways=${{ json: () => last.found, rows: () => [["", ...words.above.map((w) => w.text)], ...rowsOf(words.matrix).map((row, i) => [words.below[i].text, ...row])] }}>
+        ways=${{ svg: () => linesSvg({ matrix: words.matrix, queries: words.below.map((w) => w.text), keys: words.above.map((w) => w.text), at: lit, title: hypothesis.text }), json: () => last.found, rows: () => [["", ...words.above.map((w) => w.text)], ...rowsOf(words.matrix).map((row, i) => [words.below[i].text, ...row])] }}>
         <${Links} ...${words} at=${lit} onHover=${hover} onPick=${pick} labels=${[t("source"), t("translation")]} langs=${[model.source, model.target]} />
       </${Panel}>
       <div class="translate-grid">
         <div class="stack"><${Panel} title=${t("alignment")} name="alignment-matrix" tools=${html`<a class="small" href=${address("attention", { model: model.name, text, ids: hypothesis.ids.join(","), present: params.present })}>${t("alignment.heads")}</a>`}
           ways=${matrixWays(words, hypothesis)}>
-          <${Heat} matrix=${words.matrix} rows=${words.below.map((w) => w.text)} columns=${words.above.map((w) => w.text)} at=${lit} onHover=${hover} onPick=${pick} largest=${40} label=${t("alignment")} describe=${described(words)} />
+          <${Heat} matrix=${words.matrix} rows=${words.below.map((w) => w.text)} columns=${words.above.map((w) => w.text)} at=${lit} onHover=${hover} onStep=${setPinned} onPick=${pick} largest=${40} label=${t("alignment")} describe=${described(words)} />
         </${Panel}>
         <${Alternatives} sentence=${sentence} hypothesis=${hypothesis} words=${words} row=${lit?.row ?? 0} onForce=${force} /></div>
         <div class="stack">
