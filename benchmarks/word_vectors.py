@@ -85,7 +85,7 @@ def similarity(kind: str, seeds: int, epochs: int, runs: Path) -> dict[str, Any]
 
 def tagging(inits: dict[str, Path], seeds: int, epochs: int) -> dict[str, Any]:
     frozen = {"elmo": "reader", "word2vec": "vectors"}
-    data = {"train": [str(DATA / "wnut17" / "wnut17train.conll.gz")], "hold_out": 0.1, "max_len": 128}
+    data = {"train": [str(DATA / "wnut17" / "wnut17train.conll.gz")], "hold_out": 0.1, "max_len": 64}
     settings = {"epochs": epochs, "lr": 2e-3, "batch_tokens": 800}
     rows = list(read_rows(DATA / "wnut17" / "emerging.dev.conll.gz"))
     words, golds = ([row[side].split() for row in rows] for side in (0, 1))

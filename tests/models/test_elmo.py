@@ -49,14 +49,15 @@ def test_a_language_model_never_sees_the_word_that_it_foresees(ids: Tensor) -> N
     assert not torch.equal(before["back"][:, 4], after["back"][:, 4])
 
 
-def test_padding_on_the_right_changes_no_vector(ids: Tensor) -> None:
+@pytest.mark.parametrize("left", [True, False])
+def test_padding_on_either_side_changes_no_vector(ids: Tensor, left: bool) -> None:
     model = tiny()
     valid = torch.arange(7) < torch.tensor([[7], [4], [1]])
+    valid = valid.flip(-1) if left else valid
     padded = model.vectors(ids.masked_fill(~valid, 0), valid)
-    for row, length in enumerate([7, 4, 1]):
-        torch.testing.assert_close(
-            padded[row, :length], model.vectors(ids[row : row + 1, :length])[0], atol=1e-6, rtol=0
-        )
+    for row in range(3):
+        alone = model.vectors(ids[row, valid[row]][None])[0]
+        torch.testing.assert_close(padded[row, valid[row]], alone, atol=1e-6, rtol=0)
 
 
 def test_turning_a_row_twice_gives_it_back() -> None:

@@ -19,7 +19,7 @@ PARTS: dict[str, str] = {
     "norms": r"norm\.(weight|bias)$",
     "positions": r"position|relative\.table",
     "token embedding": r"embed\.|source\.|target\.|^vectors|^contexts",
-    "output heads": r"heads|unembed|pooler|classify|output|^tags",
+    "output heads": r"heads|unembed|pooler|classify|output|^tags|^mix",
 }
 "The first pattern that a parameter's name holds decides its part."
 

@@ -17,7 +17,7 @@ from regard.config import require
 from regard.layers.choices import MAX_LAYERS
 from regard.layers.dropout import Dropout
 from regard.layers.head import Unembed
-from regard.layers.recurrent import Recurrence, TagHead
+from regard.layers.recurrent import Recurrence, TagHead, align, realign
 from regard.models.base import Model, ModelConfig, Output
 
 
@@ -67,7 +67,7 @@ class Mix(nn.Module):
 
 
 class Reader(nn.Module):
-    """The two language models without their output layer. Padding stands on the right."""
+    """The two language models without their output layer; padding may stand on either side."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__()
@@ -82,20 +82,21 @@ class Reader(nn.Module):
         """Ids (B, T) to all layers (1 + L, B, T, D), the words' own vectors first; half of D has read what comes
         before a word and the word, half the word and what comes after it."""
         turn = turned(ids, valid)
-        words = self.embed(ids)
+        words = self.embed(ids) if valid is None else align(self.embed(ids), valid)
         ahead, back = self._read(self.ahead, words), self._read(self.back, _taken(words, turn))
-        return torch.stack([torch.cat([a, _taken(b, turn)], dim=-1) for a, b in zip(ahead, back, strict=True)])
+        layers = [torch.cat([a, _taken(b, turn)], dim=-1) for a, b in zip(ahead, back, strict=True)]
+        return torch.stack(layers if valid is None else [realign(layer, valid) for layer in layers])
 
     def _read(self, layers: nn.ModuleList, x: Tensor) -> list[Tensor]:
         found = [x]
         for number, layer in enumerate(layers):
-            out, _ = layer(self.dropout(found[-1]))  # padding comes last, where no real word looks
+            out, _ = layer(self.dropout(found[-1]))  # padding comes last now, where no real word looks
             found.append(out + found[-1] if number else out)
         return found
 
 
 def turned(ids: Tensor, valid: Tensor | None) -> Tensor:
-    """Places (B, T) that read each row's real words from the last to the first; padding stays. Its own inverse."""
+    """Places (B, T) that read each row's real words, which come first, from the last on. Their own inverse."""
     places = torch.arange(ids.size(1), device=ids.device).expand_as(ids)
     lengths = ids.new_full((len(ids), 1), ids.size(1)) if valid is None else valid.sum(-1, keepdim=True)
     return torch.where(places < lengths, lengths - 1 - places, places)
