@@ -22,7 +22,7 @@ def describe(done: Done) -> str:
 
 def cells(done: Done) -> list[str]:
     interval = "" if done["low"] is None else f"[{max(0.0, done['low']):.1f}, {done['high']:.1f}]"
-    changed = ", ".join(f"`{each}`" for each in done["changed"])
+    changed = ", ".join(f"`{each}`" if "=" in each else each for each in done["changed"])
     if "minutes" not in done:
         return [done["title"], f"{done['bleu']:.1f}", interval, human(done["parameters"]), "", "", "", changed]
     effort = [f"{done['steps']:,}", f"{done['minutes']:.1f}", f"{scaled(done['joules'] / 3600)}Wh"]

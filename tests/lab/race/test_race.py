@@ -68,10 +68,11 @@ def test_a_race_by_the_clock_is_repeated_from_its_json(tmp_path: Path) -> None:
 
 def test_side_by_side_all_get_the_same_time_of_the_processor() -> None:
     def batch(racer: Racer, step: int) -> Any:
-        return racer.batch(*copying.texts(4, 9, seed=step), 1)
+        return racer.batch(*copying.texts(4, 9, seed=step), copying.QUESTIONS)
 
     setting = Setting(size=SIZE)
-    pupils = [Pupil(name, Racer(name, config_of(name, SIZE), 0), batch) for name in RACERS]
+    size = replace(SIZE, vocab_size=copying.VOCABULARY)
+    pupils = [Pupil(name, Racer(name, config_of(name, size), 0), batch) for name in RACERS]
     assert practise(pupils, setting, time.monotonic() + 2.0)
     spent = [pupil.seconds for pupil in pupils]
     assert min(spent) >= 0.3

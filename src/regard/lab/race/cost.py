@@ -141,6 +141,8 @@ def verdict(found: Slope) -> str:
     for power, word in WORDS.items():
         if abs(max(found.value, 0.0) - power) <= NEAR:
             return word
+    if found.value > max(WORDS):
+        return "steeper than quadratic"
     return "between " + " and ".join(word for power, word in WORDS.items() if abs(found.value - power) < 1)
 
 

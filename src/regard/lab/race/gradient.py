@@ -57,6 +57,7 @@ def answer(rows: list[Row], setting: Setting) -> list[Sheet]:
     table, series, says = [], {}, []
     n = len(rows[0]["norms"][0])
     shown = [d for d in (1, 4, 16, 64, 256) if d < n]
+    drawn = [d for power in range(9) for d in (2**power, 3 * 2**power // 2) if d <= shown[-1]][1:]
     for row in rows:
         by_distance = list(zip(*row["norms"], strict=True))[: shown[-1] + 1]
         means = [sum(each) / len(each) for each in by_distance]
@@ -66,10 +67,10 @@ def answer(rows: list[Row], setting: Setting) -> list[Sheet]:
         reach = max(int(d) for d in real)
         cells = {f"{d} back": means[d] for d in shown}
         table.append({"": row["racer"], **cells, "a token": f"{factor[0]} [{factor[1]}, {factor[2]}]", "reach": reach})
-        series[row["racer"]] = means[1:]
+        series[row["racer"]] = [means[d] for d in drawn]
         says.append(f"{row['racer']}: {_word(math.exp(a_token.value), reach, shown[-1])}.")
     title = "Length of the gradient by distance, that of the last token read being 1, fresh weights"
-    return [Sheet("gradient", title, table, says, frozenset(), range(1, shown[-1] + 1), series, "tokens back", True)]
+    return [Sheet("gradient", title, table, says, frozenset(), drawn, series, "tokens back", True)]
 
 
 def _word(factor: float, reach: int, farthest: int) -> str:
