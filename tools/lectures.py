@@ -157,8 +157,8 @@ print(f"sum {p.sum():.6f}; the lecture's three alone: {0.87 + 0.89 + 0.76:.2f}")
     ),
     (
         "**L2, 'Limits of Transformers'.** The toaster and the pencil, on a model of this computer.",
-        """question = "Q: Which is heavier, a toaster or a pencil?\\nA:"
-run(["generate", question, "--raw", "--max-new", "16", "--stop", "\\n"]);""",
+        """ask = "Which is heavier, a {} or a {}? Answer with one word."
+run(["generate", ask.format("toaster", "pencil"), ask.format("spoon", "piano"), "--max-new", "16"]);""",
     ),
     (
         "**L2, 'Unsafe'.** The lecture's smuggled sentence, given to a translator that knows no instructions.",
