@@ -82,8 +82,8 @@ class Pairs(Part):
             (sum(value for place, value in zip(some, values, strict=True) if place in both), sum(values))
             for some, values, both in zip(places, found, common, strict=True)
         ]
-        for pair, more, less, every in zip(pairs, sums[::2], sums[1::2], all_of[::2], strict=True):
-            yield Preference(pair, more[0] - less[0], more[1] - less[1] if every else None)
+        for pair, one, other, every in zip(pairs, sums[::2], sums[1::2], all_of[::2], strict=True):
+            yield Preference(pair, one[0] - other[0], one[1] - other[1] if every else None)
 
     def measures(self, outcomes: list[Preference]) -> list[Measure]:
         names = {"shared": "stereotype preferred, shared tokens", "whole": "stereotype preferred, whole sentence"}
