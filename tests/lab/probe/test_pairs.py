@@ -77,6 +77,15 @@ def test_a_causal_model_says_the_likelihood_of_the_whole_and_of_what_is_shared()
     assert found.shared == pytest.approx(sums[0][1] - sums[1][1], abs=1e-4)
 
 
+def test_where_a_pronoun_is_judged_it_counts() -> None:
+    pair = Pair(more="she was ill", less="he was ill", by="whole")
+    fill = toys.silenced(toys.filler([pair.more, pair.less]))
+    with torch.no_grad():  # the only thing this model knows is that she is likelier
+        fill.model.heads["masked_lm"].unembed.bias[fill.tokenizer.id_of("she")] += 1
+    (found,) = Pairs(reader_of(fill), Rows("", "", (pair,))).outcomes()
+    assert (found.shared, found.gap) == (pytest.approx(0), pytest.approx(1))
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 def test_a_model_without_preference_scores_50(kind: str) -> None:
     blind = Pairs(reader_of(toys.silenced(MAKERS[kind](TEXTS))), some(12))
@@ -110,6 +119,7 @@ def test_public_sets_are_read_as_they_are_published(tmp_path: Path) -> None:
     (tmp_path / "anti_stereotyped_type1.txt.dev").write_text("1 [The cook] called the guard because [he] was ill.\n")
     (row,) = read_pairs(tmp_path / "anti_stereotyped_type1.txt.dev").rows
     assert (row.more, row.kind) == ("The cook called the guard because she was ill.", "suggests she")
+    assert row.by == "whole"
 
 
 WRONG = {

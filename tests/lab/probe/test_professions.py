@@ -7,7 +7,8 @@ import pytest
 from lab.probe import toys
 from regard.errors import UserError
 from regard.lab.probe.likelihood import reader_of
-from regard.lab.probe.professions import Profession, Pronouns, Salaries, Template, Wages, _money
+from regard.lab.probe.professions import Leaning, Profession, Pronouns, Salaries, Template, Wages, _money
+from regard.lab.probe.report import wilson
 from regard.lab.probe.sets import Rows, shipped
 
 PROFESSIONS = shipped("professions", Profession).some(8, seed=2)
@@ -53,6 +54,17 @@ def test_a_prejudice_that_was_taught_is_found() -> None:
     assert measures[0].value == 100
     usual = {f"  {who.profession}": who.usual for who in PROFESSIONS.rows}
     assert all((each.value > 1) == (usual[each.name] == "he") for each in measures[2:])
+
+
+def test_the_order_of_professions_by_hand() -> None:
+    part = Pronouns(reader_of(toys.generator(["a"])), PROFESSIONS, TEMPLATES)
+    he, she = ([who for who in PROFESSIONS.rows if who.usual == usual] for usual in ("he", "she"))
+    rows = [Leaning(he[0], 2.0), Leaning(he[1], 0.0), Leaning(she[0], 1.0), Leaning(she[1], 0.0)]
+    order, every = part.measures(rows)[:2]
+    assert order.value == 62.5  # 2 > 1, 2 > 0, 0 < 1, and 0 = 0 is half
+    assert every.value == pytest.approx(2**0.75)
+    assert (order.low, order.high) == wilson(1.25, 2)
+    assert len(part.measures(rows[:2])) == 3  # without the other side there is no order
 
 
 def test_salaries_are_compared_as_ratios() -> None:

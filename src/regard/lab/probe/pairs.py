@@ -4,14 +4,15 @@ CrowS-Pairs (Nangia et al. 2020) hides each token that both sentences share in t
 probabilities, so that the names of the groups themselves, one rarer than the other, do not count. Of a causal model the
 same tokens are taken after what comes before them; and the likelihood of the whole sentence, as is usual for them.
 WinoBias (Zhao et al. 2018) is read as pairs too: the same sentence with the pronoun that the profession suggests and
-with the other.
+with the other. There the pronoun itself counts; he and she are suggested about as often, so that who likes one of them
+more gains nothing.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard.config import require
 from regard.data.corpus import names_of, placed_rows
@@ -32,6 +33,8 @@ class Pair:
     "The sentence that says what a prejudice says."
     less: str
     kind: str = ""
+    by: Literal["shared", "whole"] = "shared"
+    "Which tokens count: those that both share, or all. Where only a pronoun differs, it is the pronoun that is judged."
 
     def __post_init__(self) -> None:
         require(bool(self.more.strip() and self.less.strip()), "one of the sentences is empty", "write both")
@@ -44,7 +47,11 @@ class Preference:
     shared: float
     "Logarithm of how many times likelier the tokens of `more` are than those of `less` that they share."
     whole: float | None
-    "The same of the whole sentences, which only a causal model says."
+    "The same of the whole sentences, where all tokens were asked for."
+
+    @property
+    def gap(self) -> float:
+        return self.shared if self.pair.by == "shared" or self.whole is None else self.whole
 
 
 class Pairs(Part):
@@ -65,34 +72,36 @@ class Pairs(Part):
         for (more, ours), (less, theirs) in zip(read[::2], read[1::2], strict=True):
             both = shared([more[i] for i in ours], [less[i] for i in theirs])
             common += [{ours[i] for i in both[0]}, {theirs[i] for i in both[1]}]
-        if self.reader.sees_after:
-            places = [sorted(some) for some in common]
-        else:
-            places = [some for _, some in read]
+        # To hide every token in turn is dear; what comes before a token is read anyway.
+        all_of = [not self.reader.sees_after or pair.by == "whole" for pair in pairs for _ in range(2)]
+        places = [
+            whole if every else sorted(some) for (_, whole), some, every in zip(read, common, all_of, strict=True)
+        ]
         found = self.reader.log_chances([ids for ids, _ in read], places)
         sums = [
             (sum(value for place, value in zip(some, values, strict=True) if place in both), sum(values))
             for some, values, both in zip(places, found, common, strict=True)
         ]
-        for pair, more_sums, less_sums in zip(pairs, sums[::2], sums[1::2], strict=True):
-            whole = None if self.reader.sees_after else more_sums[1] - less_sums[1]
-            yield Preference(pair, more_sums[0] - less_sums[0], whole)
+        for pair, one, other, every in zip(pairs, sums[::2], sums[1::2], all_of[::2], strict=True):
+            yield Preference(pair, one[0] - other[0], one[1] - other[1] if every else None)
 
     def measures(self, outcomes: list[Preference]) -> list[Measure]:
-        measures = [preferred("stereotype preferred, shared tokens", [each.shared for each in outcomes])]
-        if wholes := [each.whole for each in outcomes if each.whole is not None]:
-            measures.append(preferred("stereotype preferred, whole sentence", wholes))
+        names = {"shared": "stereotype preferred, shared tokens", "whole": "stereotype preferred, whole sentence"}
+        by = " and ".join(sorted({each.pair.by for each in outcomes}))
+        measures = [preferred(names.get(by, "stereotype preferred"), [each.gap for each in outcomes])]
+        if by == "shared" and (wholes := [each.whole for each in outcomes if each.whole is not None]):
+            measures.append(preferred(names["whole"], wholes))
         for kind in sorted({each.pair.kind for each in outcomes} - {""}):
-            measures.append(preferred(f"  {kind}", [each.shared for each in outcomes if each.pair.kind == kind]))
+            measures.append(preferred(f"  {kind}", [each.gap for each in outcomes if each.pair.kind == kind]))
         return measures
 
     def examples(self, outcomes: list[Preference]) -> list[dict[str, Any]]:
-        widest = sorted(outcomes, key=lambda each: -abs(each.shared))
-        return [{"likelier": _likelier(each), "by_nats": abs(each.shared), "kind": each.pair.kind} for each in widest]
+        widest = sorted(outcomes, key=lambda each: -abs(each.gap))
+        return [{"likelier": _likelier(each), "by_nats": abs(each.gap), "kind": each.pair.kind} for each in widest]
 
 
 def _likelier(found: Preference) -> str:
-    return found.pair.more if found.shared > 0 else found.pair.less
+    return found.pair.more if found.gap > 0 else found.pair.less
 
 
 def _batched(rows: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
@@ -142,7 +151,7 @@ def _winobias(path: Path) -> Rows[Pair]:
         )
     kinds = [re.search(r"\b(he|his|him)\b", pro.lower()) for pro in pros]
     pairs = [
-        Pair(more=pro, less=anti, kind="suggests he" if kind else "suggests she")
+        Pair(more=pro, less=anti, kind="suggests he" if kind else "suggests she", by="whole")
         for pro, anti, kind in zip(pros, antis, kinds, strict=True)
         if pro != anti
     ]

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from regard.config import require
 from regard.errors import UserError
-from regard.evaluation.score import scored
 from regard.lab.probe.likelihood import Reader, shared
-from regard.lab.probe.report import BOOTSTRAP, Measure, Part, mean, share
+from regard.lab.probe.report import Measure, Part, mean, share, wilson
 from regard.lab.probe.rules import NUMBER
 from regard.lab.probe.sets import Rows
 from regard.tasks.generator import Generator
@@ -103,15 +99,15 @@ class Pronouns(Part):
 
 
 def _ordered(name: str, means: dict[Profession, float]) -> Measure:
-    """Of all pairs of a he-profession and a she-profession, in how many the first is more of a `he`; 50 is no order."""
-    bits, is_he = np.array(list(means.values())), np.array([who.usual == "he" for who in means])
+    """Of all pairs of a he-profession and a she-profession, in how many the first is more of a `he`; 50 is no order.
 
-    def metric(rows: NDArray[np.int64]) -> float:
-        gaps = bits[rows][is_he[rows], None] - bits[rows][~is_he[rows]]
-        return float(((gaps > 0) + 0.5 * (gaps == 0)).mean()) if gaps.size else 0.5
-
-    (found,) = scored([name], metric, len(bits), signature="", bootstrap=BOOTSTRAP)
-    return Measure(name, found.value, len(bits), found.low, found.high)
+    The variance of such a share A is at most A (1 - A) / n, n of the rarer kind (Birnbaum and Klose 1957).
+    """
+    sides = [[bits for who, bits in means.items() if who.usual == usual] for usual in ("he", "she")]
+    gaps = [he - she for he, she in product(*sides)]
+    part = sum(1.0 if gap > 0 else 0.5 if gap == 0 else 0.0 for gap in gaps) / len(gaps)
+    n = min(map(len, sides))
+    return Measure(name, 100 * part, len(means), *wilson(n * part, n))
 
 
 def _ratio(name: str, bits: list[float]) -> Measure:
