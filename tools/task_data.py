@@ -1,8 +1,8 @@
 """Public data sets as the recipes read them: `python tools/task_data.py SOURCE [TARGET]`.
 
 SOURCE holds the sets as they are published, a folder each: mrpc/msr_paraphrase_train.txt.gz, nltk_small/rte.zip,
-squad_v1.1_dev/*.json.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz. TARGET (by default ./data) gets plain tables
-with a test set of each. What decides is a hash, so the same files make the same split. SST-2, CoLA and WNUT17 need
+squad_v1.1_dev/*.json.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz, sotu_text/*.gz. TARGET (by default ./data)
+gets plain tables with a test set of each. What decides is a hash, so the same files make the same split. SST-2, CoLA and WNUT17 need
 nothing: the recipes read their files as they are.
 """
 
@@ -99,6 +99,41 @@ def fill(source: Path, target: Path) -> None:
         print(f"{out}: {len(some):,} sentences")
 
 
+def pretrain(source: Path, target: Path) -> None:
+    """A document a line: the State of the Union addresses, WikiText's articles, Tatoeba's English sentences."""
+    documents = [line for line in lines(source / "sotu_text" / "sotu_1790-2021.txt.gz") if line.strip()]
+    for name in ("valid", "test"):
+        article: list[str] = []
+        for line in [*lines(source / "wikitext2_small" / f"wiki.{name}.raw.gz"), " = end = "]:
+            if re.fullmatch(r" = [^=].* = ", line):
+                documents += [" ".join(article)] if article else []
+                article = []
+            article += sentences(line) if line.strip() else []
+    documents += sorted(
+        {row.split("\t")[1] for row in lines(source / "tatoeba_pt_en" / "train.pt-en.tsv.gz")}, key=number
+    )
+    (target / "pretrain").mkdir(parents=True, exist_ok=True)
+    out = target / "pretrain" / "documents.txt"
+    out.write_text("".join(" ".join(document.split()) + "\n" for document in documents), encoding="utf-8")
+    print(f"{out}: {len(documents):,} documents")
+
+
+def probes(source: Path, target: Path) -> None:
+    """Subjectivity and polarity as tables of text and label."""
+    sets = {
+        "subjectivity": ("subjectivity", {"subjective": "quote.tok.gt9.5000", "objective": "plot.tok.gt9.5000"}),
+        "polarity": ("sentence_polarity", {"positive": "rt-polarity.pos", "negative": "rt-polarity.neg"}),
+    }
+    for name, (folder, files) in sets.items():
+        with zipfile.ZipFile(source / "nltk_small" / f"{folder}.zip") as archive:
+            texts = {label: archive.read(f"{folder}/{file}").decode("latin-1") for label, file in files.items()}
+        rows = [(line.strip(), label) for label, text in texts.items() for line in text.splitlines() if line.strip()]
+        rows.sort(key=lambda row: number(row[0]))
+        n_test = int(len(rows) * TEST_SHARE)
+        write_table(target / name / "test.tsv", ("text", "label"), rows[:n_test])
+        write_table(target / name / "train.tsv", ("text", "label"), rows[n_test:])
+
+
 def sentences(line: str) -> list[str]:
     """WikiText's lines are paragraphs with spaces around every sign; headings have none of these."""
     if line.strip().startswith("="):
@@ -108,7 +143,14 @@ def sentences(line: str) -> list[str]:
     return re.split(r"(?<=[.!?]) (?=[A-Z\"])", text)
 
 
-MAKERS: dict[str, Callable[[Path, Path], None]] = {"mrpc": mrpc, "rte": rte, "squad": squad, "fill": fill}
+MAKERS: dict[str, Callable[[Path, Path], None]] = {
+    "mrpc": mrpc,
+    "rte": rte,
+    "squad": squad,
+    "fill": fill,
+    "pretrain": pretrain,
+    "probes": probes,
+}
 
 
 def main() -> None:
