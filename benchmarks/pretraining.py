@@ -14,6 +14,7 @@ import argparse
 import re
 import tempfile
 from collections import defaultdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.cli.train import find_recipe
+from regard.data.batches import Position, Steps
 from regard.data.corpus import read_rows
 from regard.layers.head import pool
 from regard.models.base import Model, initialise
@@ -132,19 +134,17 @@ def difference(ours: list[dict[str, np.ndarray]], theirs: list[dict[str, np.ndar
 
 
 def compute() -> None:
-    """Floating point operations of a whole run, by one step of it."""
+    """Floating point operations of a whole run, by ten steps of it: they differ in padding."""
     for name in RECIPES:
         with tempfile.TemporaryDirectory() as folder:
             trainer = assemble(read_run(find_recipe(name)), Path(folder), [])
-            rows = np.random.default_rng(0).permutation(len(trainer.train))[: max(1, 4096 // 128)]
+            train = trainer.config.train
+            steps = Steps(trainer.lengths, budget=train.batch_tokens, seed=1).steps(Position())
             with FlopCounterMode(display=False) as counter:
-                trainer._step(rows)
-            tokens = int(trainer.lengths[rows].sum())
-            each = counter.get_total_flops() / tokens
-            steps, budget = trainer.config.train.steps, trainer.config.train.batch_tokens
-            print(
-                f"{name}: {each / 1e6:.2f} MFLOP a token, {each * steps * budget / 1e12:.1f} TFLOP in {steps:,} steps"
-            )
+                for rows, _ in islice(steps, 10):
+                    trainer._step(rows)
+            each = counter.get_total_flops() / 10
+            print(f"{name}: {each / 1e9:.2f} GFLOP a step, {each * train.steps / 1e12:.1f} TFLOP in all", flush=True)
 
 
 def main() -> None:

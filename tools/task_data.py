@@ -2,8 +2,8 @@
 
 SOURCE holds the sets as they are published, a folder each: mrpc/msr_paraphrase_train.txt.gz, nltk_small/rte.zip,
 squad_v1.1_dev/*.json.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz, sotu_text/*.gz. TARGET (by default ./data)
-gets plain tables with a test set of each. What decides is a hash, so the same files make the same split. SST-2, CoLA and WNUT17 need
-nothing: the recipes read their files as they are.
+gets plain tables with a test set of each. What decides is a hash, so the same files make the same split. SST-2, CoLA
+and WNUT17 need nothing: the recipes read their files as they are.
 """
 
 import argparse
