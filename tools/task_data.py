@@ -113,6 +113,41 @@ def words(source: Path, target: Path) -> None:
     print(f"{out}: {len(texts):,} sentences")
 
 
+def pretrain(source: Path, target: Path) -> None:
+    """A document a line: the State of the Union addresses, WikiText's articles, Tatoeba's English sentences."""
+    documents = [line for line in lines(source / "sotu_text" / "sotu_1790-2021.txt.gz") if line.strip()]
+    for name in ("valid", "test"):
+        article: list[str] = []
+        for line in [*lines(source / "wikitext2_small" / f"wiki.{name}.raw.gz"), " = end = "]:
+            if re.fullmatch(r" = [^=].* = ", line):
+                documents += [" ".join(article)] if article else []
+                article = []
+            article += sentences(line) if line.strip() else []
+    documents += sorted(
+        {row.split("\t")[1] for row in lines(source / "tatoeba_pt_en" / "train.pt-en.tsv.gz")}, key=number
+    )
+    (target / "pretrain").mkdir(parents=True, exist_ok=True)
+    out = target / "pretrain" / "documents.txt"
+    out.write_text("".join(" ".join(document.split()) + "\n" for document in documents), encoding="utf-8")
+    print(f"{out}: {len(documents):,} documents")
+
+
+def probes(source: Path, target: Path) -> None:
+    """Subjectivity and polarity as tables of text and label."""
+    sets = {
+        "subjectivity": ("subjectivity", {"subjective": "quote.tok.gt9.5000", "objective": "plot.tok.gt9.5000"}),
+        "polarity": ("sentence_polarity", {"positive": "rt-polarity.pos", "negative": "rt-polarity.neg"}),
+    }
+    for name, (folder, files) in sets.items():
+        with zipfile.ZipFile(source / "nltk_small" / f"{folder}.zip") as archive:
+            texts = {label: archive.read(f"{folder}/{file}").decode("latin-1") for label, file in files.items()}
+        rows = [(line.strip(), label) for label, text in texts.items() for line in text.splitlines() if line.strip()]
+        rows.sort(key=lambda row: number(row[0]))
+        n_test = int(len(rows) * TEST_SHARE)
+        write_table(target / name / "test.tsv", ("text", "label"), rows[:n_test])
+        write_table(target / name / "train.tsv", ("text", "label"), rows[n_test:])
+
+
 def sentences(line: str) -> list[str]:
     """WikiText's lines are paragraphs with spaces around every sign; headings have none of these."""
     if line.strip().startswith("="):
@@ -123,8 +158,14 @@ def sentences(line: str) -> list[str]:
 
 
 MAKERS: dict[str, Callable[[Path, Path], None]] = {
-    "mrpc": mrpc, "rte": rte, "squad": squad, "fill": fill, "words": words
-}  # fmt: skip
+    "mrpc": mrpc,
+    "rte": rte,
+    "squad": squad,
+    "fill": fill,
+    "words": words,
+    "pretrain": pretrain,
+    "probes": probes,
+}
 
 
 def main() -> None:

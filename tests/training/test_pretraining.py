@@ -1,6 +1,7 @@
 """Models trained from nothing: they learn, they resume exactly, and transformers opens what they save."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from regard.data.shards import Shards
 from regard.errors import UserError
 from regard.text.load import load as load_tokenizer
 from regard.training import loop
@@ -155,3 +157,28 @@ def test_electra_does_not_begin_from_a_trained_model(tmp_path: Path) -> None:
     config.model["init"] = str(tmp_path)
     with pytest.raises(UserError, match="begin together"):
         check_model(config, "replaced_token")
+
+
+def test_of_a_stream_the_end_of_the_file_is_held_out(tmp_path: Path) -> None:
+    trainer = assemble(small_run(tmp_path, "stream"), tmp_path / "run", [])
+    text = (tmp_path / "documents.txt").read_text()
+    sets = {name: Shards(tmp_path / "run" / "data" / name) for name in ("train", "valid")}
+    tokenizer = trainer.job.tokenizer
+    found = {
+        name: "".join(tokenizer.decode(shards.row(i)[0]) for i in range(len(shards))) for name, shards in sets.items()
+    }
+    assert found["train"] == text[: int(len(text) * 0.8)]
+    assert found["train"] + found["valid"] == text
+    assert set(trainer.lengths.ravel()) == {32}
+
+
+def test_the_loss_of_a_stream_is_told_in_nats_for_each_letter(tmp_path: Path) -> None:
+    _, events = train(small_run(tmp_path, "stream", steps=4), tmp_path / "run")
+    (found,) = [event for event in events if event["kind"] == "valid"]
+    assert found["nats-per-character"] == pytest.approx(found["loss"])  # a token is a letter
+
+
+def test_only_texts_to_be_continued_are_joined(tmp_path: Path) -> None:
+    config = small_run(tmp_path, "sentences")
+    with pytest.raises(UserError, match=r"data\.pack is 'rows' for sentences"):
+        replace(config, data=replace(config.data, pack="rows"))

@@ -32,3 +32,10 @@ def test_ways_down_end_at_zero(kind: str) -> None:
 def test_a_constant_stays() -> None:
     assert rate(10**6, kind="constant", peak=0.3, warmup=5, steps=10) == 0.3
     assert math.isfinite(rate(0, kind="cosine", peak=0.3, warmup=0, steps=0))
+
+
+@pytest.mark.parametrize("kind", ["cosine", "linear"])
+def test_ways_down_end_where_they_are_told_to(kind: str) -> None:
+    """nanoGPT's: half the way between the peak and the least in the middle, and the least from the last step on."""
+    for step, expected in {54: 0.55, 99: 0.1, 500: 0.1}.items():
+        assert rate(step, kind=kind, peak=1.0, low=0.1, warmup=10, steps=100) == pytest.approx(expected)

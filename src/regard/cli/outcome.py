@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 GIVEN = {"answer": '"…?" --text "…"', "fill": '"… [MASK] …"'}
 "What a verb is given, where it is not one text."
+GOES_ON = {"replaced": ("classify", "discriminator"), "spans": ("translate", "")}
+"Tasks that only prepare for another -> that one, and the part of the model that is kept."
 
 
 def describe(found: "Finished") -> str:
@@ -35,8 +37,12 @@ def origin(steps: list[int]) -> str:
 
 def next_commands(config: "RunConfig", model: Path) -> str:
     name = shlex.quote(str(model))
-    given = GIVEN.get(config.task, '"…"')
-    lines = [f"try: regard {config.task.partition('-')[0]} --model {name} {given}"]
+    verb = "fill" if config.task == "sentences" else config.task.partition("-")[0]
+    given = GIVEN.get(verb, '"…"')
+    lines = [f"try: regard {verb} --model {name} {given}"]
+    if config.task in GOES_ON:  # what it was trained for is of no use by itself
+        task, part = GOES_ON[config.task]
+        lines = [f"try: regard train --task {task} --data … --init {shlex.quote(str(model / part))} --out …"]
     if config.data.test:
         options = [f"--data {shlex.quote(nearest(path))}" for path in config.data.test]
         options += [f"--column {shlex.quote(column)}" for column in config.data.columns]

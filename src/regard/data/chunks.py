@@ -54,7 +54,7 @@ class Chunks:
         if len(rows[0]) != 1:
             raise UserError(f"a row has {len(rows[0])} columns", "name that of the text")
         for (text,) in rows:
-            sentences = self.tokenizer.encode_ids(split_sentences(text.strip()), special=False)
+            sentences = self.tokenizer.encode_ids([*map(str.strip, split_sentences(text))], special=False)
             mark = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=2).digest())
             chunks = [(*chunk, [mark]) for chunk in self._chunks(sentences) if len(chunk[0]) > 1]
             yield Encoded(chunks, is_empty=not chunks)

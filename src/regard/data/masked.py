@@ -94,11 +94,9 @@ def around(shards: Shards, rows: np.ndarray, tokenizer: Tokenizer) -> tuple[np.n
     """Texts that were kept bare, between [CLS] and [SEP]: ids (B, T), and which of them are there."""
     ids, lengths = shards.gather(rows)[0]
     ends = np.cumsum(lengths)
-    return padded(
-        np.insert(ids, np.stack([ends - lengths, ends], 1).ravel(), [tokenizer.cls_id, tokenizer.sep_id] * len(rows)),
-        lengths + 2,
-        tokenizer.pad_id or 0,
-    )
+    both = np.array([tokenizer.cls_id, tokenizer.sep_id], dtype=ids.dtype)
+    whole = np.insert(ids, np.stack([ends - lengths, ends], axis=1).ravel(), np.tile(both, len(rows)))
+    return padded(whole, lengths + 2, tokenizer.pad_id or 0)
 
 
 def _goes_on(tokenizer: Tokenizer) -> np.ndarray:

@@ -46,8 +46,8 @@ class Electra(Model):
         self.discriminator = Bert(config.discriminator)
         self.generator = Bert(config.generator)
         self.generator.encoder.embed.token = self.discriminator.encoder.embed.token
-        self.register_state_dict_post_hook(_without_copy)
-        self.register_load_state_dict_pre_hook(_with_copy)
+        self.register_state_dict_post_hook(_without_copy)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_with_copy)  # type: ignore[no-untyped-call]
 
     @property
     def parts(self) -> dict[str, Model]:

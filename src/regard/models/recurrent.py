@@ -184,8 +184,9 @@ class RecurrentLanguageModel(Model):
         super().__init__(config)
         self.decoder = Decoder(config, learnt_start=config.learnt_start)
 
-    def forward(self, ids: Tensor, valid: Tensor | None = None) -> Output:
-        """`ids` (B, T); `valid` (B, T) True for real tokens, padding may stand on either side."""
+    def forward(self, ids: Tensor, valid: Tensor | None = None, *, documents: Tensor | None = None) -> Output:
+        """`ids` (B, T); `valid` (B, T) True for real tokens, padding may stand on either side. Of several `documents`
+        in a row each is read with the state that the one before left: what ends a text is a sign to forget."""
         hidden, _ = self.decoder(ids, self.decoder.recurrence.first(len(ids)), valid)
         return Output(self.decoder.scores(hidden), hidden)
 

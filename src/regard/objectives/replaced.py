@@ -28,7 +28,8 @@ class Replaced:
         return Loss(words + self.weight * self.verdicts(found, batch), batch.n_targets)
 
     def verdicts(self, found: ElectraOutput, batch: MaskedBatch) -> Tensor:
-        truth = (found.replaced != batch.original).float()
+        assert batch.original is not None
+        truth = found.replaced.ne(batch.original).float()
         losses = functional.binary_cross_entropy_with_logits(found.verdict.logits.float(), truth, reduction="none")
         real = torch.ones_like(losses) if batch.valid is None else batch.valid.float()  # (B, T)
         return ((losses * real).sum(1) / real.sum(1) * batch.at.sum(1)).sum()

@@ -36,7 +36,7 @@ class DataConfig:
     too_long: Literal["drop", "cut", "error"] = "drop"
     "What becomes of longer ones where they can be left out; a text to be classified is always cut."
     whole_words: bool = False
-    "sentences, replaced: whether all pieces of a word are hidden together."
+    "fill, sentences, replaced: whether all pieces of a word are hidden together."
     pack: Literal["no", "rows", "files"] = "no"
     "generate: join texts, and cut windows of just max_len tokens; files: each file is one text, its end is held out."
 
@@ -177,6 +177,8 @@ class RunConfig:
         for name, where in DECIDED.items():
             require(name not in self.model, f"model.{name} is decided by {where}", f"leave it out and set {where}")
         require(not {"preset", "init"} <= self.model.keys(), "model has both preset and init", "give one of them")
+        packs = self.data.pack == "no" or self.task == "generate"
+        require(packs, f"data.pack is '{self.data.pack}' for {self.task}", "only texts to be continued are joined")
         require(not self.lora.rank or "init" in self.model, "lora.rank without model.init", "name what is adapted")
         least, size = self.text.least("translation"), self.text.vocab_size
         hint = f"the kind {self.text.kind} needs at least {least}: special tokens, 256 bytes if it spells, a piece"

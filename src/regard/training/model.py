@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.config import build
+from regard.config import build, require
 from regard.errors import UserError, pick
 from regard.layers.block import Block, Context
 from regard.layers.lora import LoraConfig, add_adapters
@@ -79,14 +79,16 @@ def _whole(config: RunConfig, family: Family, described: ModelConfig) -> Model:
     """What is trained: the model, or where it tells replaced tokens, the pair with the one that replaces them."""
     if not (isinstance(described, BertConfig) and described.heads == ("replaced_token",)):
         return family.build(described)
-    quarter = {
-        "d_model": described.d_model // 4,
-        "n_heads": max(described.n_heads // 4, 1),
-        "d_ff": described.d_ff // 4,
-    }
-    own = quarter | {"d_embed": described.d_embed or described.d_model} | config.model.get("generator", {})
-    generator = build(BertConfig, {**vars(described), **own, "d_head": None}, "model.generator")
-    return Electra(ElectraConfig(generator=purposed(generator, "masked_lm", ()), discriminator=described))
+    given = config.model.get("generator", {})
+    require(isinstance(given, dict), f"model.generator is {given!r}", "expected a table, such as { d_model = 64 }")
+    width, n_heads = described.d_model // 4, max(described.n_heads // 4, 1)
+    own = {"d_model": width, "n_heads": n_heads, "d_ff": described.d_ff // 4, **given}
+    own["d_embed"] = described.d_embed or described.d_model
+    generator = purposed(
+        build(BertConfig, {**vars(described), **own, "d_head": None}, "model.generator"), "masked_lm", ()
+    )
+    assert isinstance(generator, BertConfig)
+    return Electra(ElectraConfig(generator=generator, discriminator=described))
 
 
 def with_adapters(model: Model, config: RunConfig) -> Model:

@@ -26,7 +26,7 @@ class MaskedWords(Job):
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
         self.examples = Texts([tokenizer], config.data.max_len, config.data.too_long)
-        self.objective, self.masking = Masked(), Masking(tokenizer)
+        self.objective, self.masking = Masked(), Masking(tokenizer, whole_words=config.data.whole_words)
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> MaskedBatch:
         return self.masking(shards, rows, key=key)

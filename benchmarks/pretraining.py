@@ -1,0 +1,192 @@
+"""What is learnt without labels? Probes of encoders that were trained from nothing, over the same networks untrained.
+
+    regard train bert-tiny --out RUNS/bert-tiny-1         (and electra-tiny, gpt-tiny, t5-tiny; --set seed=2 for -2)
+    python benchmarks/pretraining.py RUNS/*-tiny-? --data DATA [--seeds 3] [--limit 500]
+    python benchmarks/pretraining.py --compute            (how much each recipe computes; needs data/ as the recipes do)
+
+A folder's name is the recipe's and the number of the seed. DATA holds sst2, subjectivity and polarity
+(tools/task_data.py). Features are the mean of the last layer over a text's tokens, frozen; a logistic regression reads
+them, whose weight decay a tenth of the training rows chooses. An untrained network has the same sizes, vocabulary and
+features, and fresh weights for each seed. The last line compares ELECTRA with BERT, row by row of the test sets.
+"""
+
+import argparse
+import re
+import tempfile
+from collections import defaultdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from harness import machine, report
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard.cli.train import find_recipe
+from regard.data.batches import Position, Steps
+from regard.data.corpus import read_rows
+from regard.layers.head import pool
+from regard.models.base import Model, initialise
+from regard.text.load import load as load_tokenizer
+from regard.text.tokenizer import Tokenizer
+from regard.training.folder import read_run
+from regard.training.run import assemble
+from regard.weights.layout import LAYOUTS
+from regard.weights.store import load_model
+
+PROBES = {
+    "SST-2": (("sst2/sentences_train.labelled.tsv.gz", ("#1", "#2")), ("sst2/glue_dev.tsv.gz", ("content", "label"))),
+    "subjectivity": (("subjectivity/train.tsv", ("text", "label")), ("subjectivity/test.tsv", ("text", "label"))),
+    "polarity": (("polarity/train.tsv", ("text", "label")), ("polarity/test.tsv", ("text", "label"))),
+}
+RECIPES = ("bert-tiny", "electra-tiny", "gpt-tiny", "t5-tiny")
+DECAYS = (1e-4, 1e-3, 1e-2, 1e-1)
+
+
+def rows_of(data: Path, file: str, columns: tuple[str, ...], limit: int | None) -> tuple[list[str], list[str]]:
+    rows = list(read_rows(data / file, columns=list(columns)))
+    order = np.random.default_rng(0).permutation(len(rows))[:limit]
+    return [rows[i][0] for i in order], [rows[i][1] for i in order]
+
+
+@torch.inference_mode()
+def features(model: Model, tokenizer: Tokenizer, texts: list[str]) -> Tensor:
+    """(n, D) the mean over the tokens of each text."""
+    found = torch.empty(len(texts), model.config.d_model)
+    ids = [row[: model.config.max_len] for row in tokenizer.encode_ids(texts)]
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    for at in range(0, len(order), 128):
+        some = order[at : at + 128]
+        width = max(len(ids[i]) for i in some)
+        table = torch.tensor([ids[i] + [tokenizer.pad_id or 0] * (width - len(ids[i])) for i in some])
+        valid = torch.arange(width) < torch.tensor([[len(ids[i])] for i in some])
+        hidden = model.encode(table, valid) if hasattr(model, "encode") else model(table, valid).hidden
+        found[some] = pool(hidden, valid, "mean")
+    return found
+
+
+def fitted(x: Tensor, y: Tensor, decay: float) -> tuple[Tensor, Tensor]:
+    """Logistic regression by L-BFGS: convex, so there is nothing to seed."""
+    weight, bias = torch.zeros(x.size(1), requires_grad=True), torch.zeros((), requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=200, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.binary_cross_entropy_with_logits(x @ weight + bias, y) + decay * weight.square().sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)  # type: ignore[arg-type]
+    return weight.detach(), bias.detach()
+
+
+def right(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor) -> np.ndarray:
+    """For each test row, whether the probe is right."""
+    mean, wide = x.mean(0), x.std(0).clamp(min=1e-6)
+    x, x_test = (x - mean) / wide, (x_test - mean) / wide
+    kept = torch.arange(len(x)) % 10 != 0
+
+    def hits(decay: float) -> float:
+        weight, bias = fitted(x[kept], y[kept], decay)
+        return float((((x[~kept] @ weight + bias) > 0) == (y[~kept] > 0)).float().mean())
+
+    weight, bias = fitted(x, y, max(DECAYS, key=hits))
+    return (((x_test @ weight + bias) > 0) == (y_test > 0)).numpy()
+
+
+def probed(model: Model, tokenizer: Tokenizer, data: Path, limit: int | None) -> dict[str, np.ndarray]:
+    found = {}
+    for name, (train, test) in PROBES.items():
+        (texts, labels), (test_texts, test_labels) = (rows_of(data, *some, limit) for some in (train, test))
+        positive = max(labels)
+        y, y_test = (torch.tensor([float(label == positive) for label in some]) for some in (labels, test_labels))
+        found[name] = right(features(model, tokenizer, texts), y, features(model, tokenizer, test_texts), y_test)
+    return found
+
+
+def untrained(folder: Path, seed: int, scheme: Any) -> Model:
+    config = load_model(folder, device="meta").config
+    torch.manual_seed(seed)
+    model = LAYOUTS[config.layout].family.build(config)
+    initialise(model, scheme)
+    return model.eval()
+
+
+def mean_of(found: dict[str, np.ndarray]) -> float:
+    return 100 * float(np.mean([hits.mean() for hits in found.values()]))
+
+
+def difference(ours: list[dict[str, np.ndarray]], theirs: list[dict[str, np.ndarray]]) -> tuple[float, float, float]:
+    """Of the mean over probes and seeds, in points, with what 95 % of the resamplings of rows and seeds lie between."""
+    chance = np.random.default_rng(12345)
+    samples = []
+    for number in range(1001):
+        seeds = np.arange(min(len(ours), len(theirs)))
+        some = seeds if number == 0 else chance.choice(seeds, len(seeds))
+        gaps = []
+        for name in PROBES:
+            gap = np.mean([ours[i][name].astype(float) - theirs[i][name] for i in some], axis=0)
+            gaps.append((gap if number == 0 else gap[chance.integers(len(gap), size=len(gap))]).mean())
+        samples.append(100 * float(np.mean(gaps)))
+    return samples[0], *np.percentile(samples[1:], [2.5, 97.5]).tolist()
+
+
+def compute() -> None:
+    """Floating point operations of a whole run, by ten steps of it: they differ in padding."""
+    for name in RECIPES:
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = assemble(read_run(find_recipe(name)), Path(folder), [])
+            train = trainer.config.train
+            steps = Steps(trainer.lengths, budget=train.batch_tokens, seed=1).steps(Position())
+            with FlopCounterMode(display=False) as counter:
+                for rows, _ in islice(steps, 10):
+                    trainer._step(rows)
+            each = counter.get_total_flops() / 10
+            print(f"{name}: {each / 1e9:.2f} GFLOP a step, {each * train.steps / 1e12:.1f} TFLOP in all", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("runs", type=Path, nargs="*")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--compute", action="store_true")
+    options = parser.parse_args()
+    if options.compute:
+        compute()
+        return
+    trained: dict[str, list[dict[str, np.ndarray]]] = defaultdict(list)
+    fresh: dict[str, list[dict[str, np.ndarray]]] = {}
+    for run in sorted(options.runs):
+        recipe = re.sub(r"-\d+$", "", run.name)
+        folder = run / "model" / "discriminator"
+        folder = folder if folder.is_dir() else run / "model"
+        tokenizer, scheme = load_tokenizer(folder), read_run(run / "run.toml").train.init
+        trained[recipe].append(probed(load_model(folder), tokenizer, options.data, options.limit))
+        if recipe not in fresh:
+            nets = (untrained(folder, seed, scheme) for seed in range(1, options.seeds + 1))
+            fresh[recipe] = [probed(net, tokenizer, options.data, options.limit) for net in nets]
+    rows, results = [], {}
+    for recipe, found in trained.items():
+        gain, before = mean_of_all(found), mean_of_all(fresh[recipe])
+        single = [f"{100 * np.mean([each[name].mean() for each in found]):.1f}" for name in PROBES]
+        rows.append([recipe, str(len(found)), *single, f"{gain:.1f}", f"{before:.1f}", f"{gain - before:+.1f}"])
+        results[recipe] = {"trained": [mean_of(each) for each in found], "fresh": [mean_of(e) for e in fresh[recipe]]}
+    note = "Accuracy of logistic regressions over frozen features; means over seeds."
+    if {"bert-tiny", "electra-tiny"} <= trained.keys():
+        gap, low, high = difference(trained["electra-tiny"], trained["bert-tiny"])
+        note += f" ELECTRA over BERT: {gap:+.2f} points (95 % of resamplings: {low:+.2f} to {high:+.2f})."
+        results["electra over bert"] = {"points": gap, "low": low, "high": high}
+    header = ["recipe", "seeds", *PROBES, "mean", "untrained", "gain"]
+    report("pretraining", header, rows, {"machine": machine(()), "limit": options.limit, "results": results}, note)
+
+
+def mean_of_all(found: list[dict[str, np.ndarray]]) -> float:
+    return float(np.mean([mean_of(each) for each in found]))
+
+
+if __name__ == "__main__":
+    main()
