@@ -21,7 +21,7 @@ MAX_NEW, SHOWN = 40, 7
 EXAMPLES = """\b
 Examples:
   regard probe bias
-  regard probe bias smollm2 --data data/crows_pairs/crows_pairs_anonymized.csv.gz
+  regard probe bias smollm2 --data crows_pairs_anonymized.csv
   regard probe bias minilm
   regard probe injection smollm2 --json > report.json
   regard probe injection pt-en

@@ -44,7 +44,12 @@ files = click.Path(path_type=Path)
 @click.argument("recipe", required=False)
 @click.option("--out", type=files, required=True, help="The run's folder.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Override a key, e.g. train.lr=0.001.")
-@click.option("--task", type=click.Choice(TASKS), help="Instead of a RECIPE: what to train for, with --data.")
+@click.option(
+    "--task",
+    type=click.Choice(TASKS),
+    metavar="TASK",
+    help=f"Instead of a RECIPE: what to train for, with --data. One of {', '.join(TASKS)}.",
+)
 @click.option("--data", type=files, multiple=True, help="The rows to learn from: a table, or a text file a side.")
 @click.option("--init", metavar="MODEL", help="Go on from this model: a directory, a name, hf:owner/name.")
 @click.option("--column", "columns", multiple=True, help="A column of the table: texts first, then the label.")
