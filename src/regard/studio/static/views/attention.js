@@ -114,7 +114,8 @@ function unpackedOnce(last) {
 
 /** The head that looks most decidedly at words that are not next to it: of short texts the small pictures are whole. */
 function farthest(capture) {
-  const { queries, keys, weights } = capture.payloads[0];
+  const { kind, queries, keys, weights } = capture.payloads[0];
+  const first = kind === "decoder" ? 1 : 0; // language models rest on their first token, which says nothing
   const { values, shape: [layers, heads, n, m] } = unpacked(weights);
   const [rows, columns] = [capture.tokens[queries], capture.tokens[keys]];
   if (n !== rows.length || m !== columns.length) return null;
@@ -124,7 +125,7 @@ function farthest(capture) {
       let sum = 0;
       for (let i = 0; i < n; i++) {
         let most = 0;
-        if (!rows[i].special) for (let j = 0; j < m; j++) if (!columns[j].special && Math.abs(i - j) > 1) most = Math.max(most, values[((l * heads + h) * n + i) * m + j]);
+        if (!rows[i].special) for (let j = first; j < m; j++) if (!columns[j].special && Math.abs(i - j) > 1) most = Math.max(most, values[((l * heads + h) * n + i) * m + j]);
         sum += most;
       }
       if (sum > best[0]) best = [sum, [l, h]];
