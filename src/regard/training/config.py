@@ -55,8 +55,7 @@ class TrainConfig:
     "Tokens of one step, both sides and padding counted; the same on any number of machines."
     accumulate: int = 1
     "Parts that a step is cut into, one after the other, when it does not fit in memory; ranks deal them out."
-    optimizer: Literal["adam", "adamw", "adagrad"] = "adamw"
-    "adagrad is for word vectors: each number learns the slower the more it has learnt."
+    optimizer: Literal["adam", "adamw"] = "adamw"
     lr: float = 1e-3
     "The highest learning rate, reached after warm-up."
     beta1: float = 0.9

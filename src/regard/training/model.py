@@ -197,8 +197,6 @@ def new_optimizer(config: RunConfig, model: Model) -> torch.optim.Optimizer:
     train = config.train
     kind = torch.optim.AdamW if train.optimizer == "adamw" else torch.optim.Adam
     groups = list(parameter_groups(model, train))
-    if train.optimizer == "adagrad":
-        return torch.optim.Adagrad(groups, lr=train.lr, eps=train.eps, fused=True)
     return kind(groups, lr=train.lr, betas=(train.beta1, train.beta2), eps=train.eps, fused=True)
 
 
