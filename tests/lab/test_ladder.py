@@ -15,7 +15,7 @@ import pytest
 
 from regard.errors import UserError
 from regard.lab import ladder as climbing
-from regard.lab.ladder import RUNGS, Done, Ladder, Wanted, check, part
+from regard.lab.ladder import RUNGS, Done, Ladder, Wanted, Watch, check, part
 from regard.lab.ladder_report import describe, drawing, markdown, write_report
 from regard.runlog import read_log
 from regard.training.folder import read_run
@@ -107,12 +107,21 @@ def test_minutes_become_steps_by_a_measured_pace(home: Path, monkeypatch: pytest
     ladder = Ladder(wanted(home, steps=None, minutes=0.5), home / "timed")
     config = ladder._config(ladder._base(told.append), 1)
     run = ladder.folder_of(1)
-    assert climbing.pace(config, run) > 0
+    assert 0 < climbing.pace(config, run, 0.1) < 10
     assert sorted(path.name for path in run.iterdir()) == ["data", "tokenizer"]  # made once, and kept for the run
-    monkeypatch.setattr(climbing, "pace", lambda config, run: 0.3)
+    monkeypatch.setattr(climbing, "pace", lambda config, run, seconds: seconds / 10)
     timed = ladder._timed(config, run, told.append)
     assert (timed.train.steps, timed.train.warmup, timed.valid.every) == (100, 10, 10)
     assert told[-1] == "a step takes 0.300 s, so 0.5 minutes are 100 steps"
+
+
+def test_a_pace_is_that_of_the_quicker_reports() -> None:
+    watch = Watch(seconds=0.0)
+    watch.seen = [(0.0, 1), (2.0, 2), (4.0, 6), (5.0, 8), (9.0, 9)]  # 2, 0.5, 0.5 and 4 seconds a step
+    assert watch.pace() == 0.5
+    assert not watch.stop.is_set()
+    watch("step", step=10)
+    assert watch.stop.is_set()
 
 
 def test_pairs_are_parted_by_their_source_and_none_is_lost(home: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -32,8 +33,8 @@ from regard.training.sources import Sources
 
 STATE_FILE = "ladder.json"
 SETS = ("train", "valid", "test")
-WARM_STEPS, PACE_STEPS = 5, 30
-"Steps before the clock starts, and steps that it then measures."
+PACE_SECONDS, LEAST_REPORTS, MANY_STEPS = 20.0, 4, 10**9
+"How long the speed of a rung is measured, at most a tenth of its minutes, and by how many reports of the trainer."
 VALIDATIONS = 10
 BEAM, BOOTSTRAP = 4, 1000
 HELD, MOST_HELD = 0.1, 1000
@@ -168,7 +169,7 @@ class Ladder:
         steps = self.wanted.steps
         if steps is None:
             tell("measuring the seconds of a step")
-            seconds = pace(config, run)
+            seconds = pace(config, run, min(PACE_SECONDS, 6 * self.wanted.minutes))
             steps = max(1, round(60 * self.wanted.minutes / seconds))
             tell(f"a step takes {seconds:.3f} s, so {self.wanted.minutes:g} minutes are {steps:,} steps")
         train = replace(config.train, steps=steps, warmup=min(400, max(1, steps // 10)))
@@ -222,22 +223,36 @@ def part(folder: Path, train: Sequence[str], columns: Sequence[str]) -> dict[str
     return {name: [str(folder / f"{name}.jsonl")] for name in names} | {"columns": ["source", "target"]}
 
 
-def pace(config: RunConfig, run: Path) -> float:
+class Watch:
+    """Listens to a run and stops it when enough reports say how fast it goes."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.stop, self.seen = seconds, Event(), list[tuple[float, int]]()
+
+    def __call__(self, kind: str, **values: Any) -> None:
+        if kind == "step":
+            self.seen.append((time.monotonic(), values["step"]))
+            if len(self.seen) >= LEAST_REPORTS and self.seen[-1][0] - self.seen[0][0] >= self.seconds:
+                self.stop.set()
+
+    def pace(self) -> float:
+        """Seconds of a step, of the quicker reports: what other programs take away now they may leave later."""
+        gaps = sorted((t - before) / (n - first) for (before, first), (t, n) in pairwise(self.seen))
+        return gaps[len(gaps) // 4]
+
+
+def pace(config: RunConfig, run: Path, seconds: float) -> float:
     """Seconds of a training step, by steps of the very run; it keeps the vocabulary and the rows made for them."""
-    trial = run / "pace"
+    trial, watch = run / "pace", Watch(seconds)
     shutil.rmtree(trial, ignore_errors=True)
-    data, warm = replace(config.data, valid=(), test=()), replace(config.train, steps=WARM_STEPS)
-    trainer = assemble(replace(config, data=data, train=warm), trial, [])
-    trainer.fit(Event())
-    trainer.config = replace(trainer.config, train=replace(warm, steps=WARM_STEPS + PACE_STEPS))
-    began = time.perf_counter()
-    trainer.fit(Event())
-    seconds = (time.perf_counter() - began) / PACE_STEPS
+    endless = replace(config.train, steps=MANY_STEPS, schedule="constant", save_minutes=1e6)
+    data = replace(config.data, valid=(), test=())
+    assemble(replace(config, data=data, train=endless), trial, [watch]).fit(watch.stop)
     for made in ("tokenizer", "data"):
         shutil.rmtree(run / made, ignore_errors=True)
         (trial / made).rename(run / made)
     shutil.rmtree(trial)
-    return seconds
+    return watch.pace()
 
 
 def train(config: RunConfig, run: Path, listeners: Sequence[Listener], stop: Event) -> Trainer | None:
