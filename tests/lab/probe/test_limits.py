@@ -12,7 +12,7 @@ from regard.lab.probe.sets import Rows, shipped
 @pytest.mark.parametrize(
     ("text", "value"),
     [("17 + 25 = 42.", 42), ("There are three.", 3), ("1,234", 1234), ("-5", -5), ("3.5 kg", 3.5), ("none", None),
-     ("Of 3 it has two", 2), ("twofold", None)],
+     ("Of 3 it has two", 2), ("twofold", None), ("It occurs twice.", 2)],
 )  # fmt: skip
 def test_the_last_number_counts(text: str, value: float | None) -> None:
     assert last_number(text) == value
@@ -57,6 +57,7 @@ def test_the_questions_that_ship_tell_right_from_wrong() -> None:
         rights = [" ".join(row.right)] if row.rule == "says" else row.right
         assert all(row.is_right([right]) for right in rights), row
         assert not any(row.is_right([wrong]) for wrong in (*row.wrong, "")), row
+        assert not any(row.is_right([f"{rights[0]} is {word}"]) for word in row.never), row
 
 
 def test_a_model_is_asked_as_the_lecture_asks() -> None:

@@ -23,6 +23,8 @@ class Question:
     `wrong` is said. opposite: of the words in `right`, the two answers name different ones first."""
     right: tuple[str, ...]
     wrong: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    "Words that turn an answer around wherever they stand: who is asked for the heavier may not say lighter."
 
     def __post_init__(self) -> None:
         n_asked = 2 if self.rule == "opposite" else 1
@@ -33,6 +35,8 @@ class Question:
         require(is_number, f"{self.right[0]!r} is no number", "write it in digits")
 
     def is_right(self, answers: Sequence[str]) -> bool:
+        if any(says(answer, word) for answer in answers for word in self.never):
+            return False
         match self.rule:
             case "number":
                 return last_number(answers[0]) == last_number(self.right[0])

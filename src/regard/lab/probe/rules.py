@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
-WORDS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+_NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty""".split()  # noqa: SIM905  # a column of one word a line says no more
+WORDS = {name: value for value, name in enumerate(_NAMES)} | {"once": 1, "twice": 2}
 
 
 def words_of(text: str) -> list[str]:
@@ -31,8 +32,8 @@ def first_named(text: str, options: Sequence[str]) -> str | None:
 
 
 def last_number(text: str) -> float | None:
-    """In digits, or in words up to twenty; what stands last, for a sum is often repeated before its result."""
+    """In digits or in words (to twenty, once, twice); what stands last, for a sum is often repeated before its result."""
     found = [(match.start(), float(match[0].replace(",", ""))) for match in NUMBER.finditer(text)]
-    for value, word in enumerate(WORDS):
+    for word, value in WORDS.items():
         found += [(match.start(), float(value)) for match in re.finditer(rf"\b{word}\b", text.casefold())]
     return max(found)[1] if found else None
