@@ -37,7 +37,7 @@ def collate(shards: Shards, rows: np.ndarray, *, pad_id: int, start_id: int) -> 
     return PairBatch(
         src=torch.from_numpy(src),
         src_valid=None if src_valid.all() else torch.from_numpy(src_valid),
-        tgt_in=torch.from_numpy(_shifted(tgt_out, tgt_valid, start_id, pad_id)),
+        tgt_in=torch.from_numpy(shifted(tgt_out, tgt_valid, start_id, pad_id)),
         tgt_out=torch.from_numpy(tgt_out),
         tgt_valid=torch.from_numpy(tgt_valid),
         n_targets=int(tgt_valid.sum()),
@@ -53,8 +53,8 @@ def padded(ids: np.ndarray, lengths: np.ndarray, pad_id: int) -> tuple[np.ndarra
     return padded, valid
 
 
-def _shifted(ids: np.ndarray, valid: np.ndarray, start_id: int, pad_id: int) -> np.ndarray:
-    shifted = np.full_like(ids, start_id)
-    shifted[:, 1:] = ids[:, :-1]
-    shifted[~valid] = pad_id  # else the last token of a short row would stand in its padding
-    return shifted
+def shifted(ids: np.ndarray, valid: np.ndarray, start_id: int, pad_id: int) -> np.ndarray:
+    moved = np.full_like(ids, start_id)
+    moved[:, 1:] = ids[:, :-1]
+    moved[~valid] = pad_id  # else the last token of a short row would stand in its padding
+    return moved
