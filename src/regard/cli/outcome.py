@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from regard.training.run import Finished
 
 
-GIVEN = {"answer": '"…?" --text "…"', "fill": '"… [MASK] …"'}
+GIVEN = {"answer": '"…?" --text "…"', "fill": '"… [MASK] …"', "recognise": "….png", "caption": "….png"}
 "What a verb is given, where it is not one text."
 
 
@@ -36,7 +36,8 @@ def origin(steps: list[int]) -> str:
 def next_commands(config: "RunConfig", model: Path) -> str:
     name = shlex.quote(str(model))
     given = GIVEN.get(config.task, '"…"')
-    lines = [f"try: regard {config.task} --model {name} {given}"]
+    verb = "classify" if config.task == "recognise" else config.task
+    lines = [f"try: regard {verb} --model {name} {given}"]
     if config.data.test:
         options = [f"--data {shlex.quote(nearest(path))}" for path in config.data.test]
         options += [f"--column {shlex.quote(column)}" for column in config.data.columns]
