@@ -1,7 +1,7 @@
 """Pictures with captions, of our own making: `python tools/caption_data.py [TARGET] [--fashion FOLDER]`.
 
 TARGET (by default ./data/captions) gets shapes-train.tar.gz and shapes-test.tar.gz: one or two coloured shapes in the
-corners of a dark square, and one sentence that says so. Each colour lacks one shape in training; pictures of such pairs
+corners of a dark square, and one sentence that says so. Each shape lacks one colour in training; pictures of such pairs
 are in the folder `held-out` of the test set, the others in `seen`. With --fashion, which holds Fashion-MNIST's idx
 files, two real pictures side by side come too: fashion-train.tar.gz and fashion-test.tar.gz, where ten pairs of kinds
 were never seen together. A number decides everything, so the same call draws the same files.
@@ -26,7 +26,8 @@ COLOURS = {
 }  # fmt: skip
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "ring")
 CORNERS = ("top left", "top right", "bottom left", "bottom right")
-HELD_OUT = {(colour, SHAPES[(5 * i + 1) % len(SHAPES)]) for i, colour in enumerate(COLOURS)}
+HELD_OUT = {(list(COLOURS)[i], SHAPES[(i + 1) % len(SHAPES)]) for i in range(len(SHAPES))}
+"Each shape lacks one colour, each time another."
 CELL, FINE = 16, 4
 "Pixels of a corner, and how many times finer it is drawn."
 CLOTHES = ("a T-shirt", "trousers", "a pullover", "a dress", "a coat", "a sandal", "a shirt", "a sneaker", "a bag",
