@@ -60,6 +60,7 @@ LATE_MODULES = {
     "gguf": "most of a second to import; only .gguf files need it",
     "regard.training.sharded": "imports torch.distributed.checkpoint, for a second and a half; few checkpoints need it",
     "transformers": "a peer that `regard verify` compares with where it is installed, never a need",
+    "PIL": "a tenth of a second; only pictures need it",
     "regard.text.chat": "imports jinja2, for a tenth of a second that every translation would wait",
     "regard.inspection.heads": "no translation waits for what explains it",
     "regard.inspection.figures.png": "imports pillow, for which every translation would wait",

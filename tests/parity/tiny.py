@@ -60,6 +60,7 @@ _VIT = {
     "patch_size": 4,
     "num_labels": 5,
 }
+_GPT2 = {"vocab_size": VOCAB, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": LENGTH}
 _LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 5000.0,
@@ -88,8 +89,7 @@ def _distilbert(cls: str, **options: Any) -> tuple[str, Any]:
 
 
 def _gpt2(cls: str, **options: Any) -> tuple[str, Any]:
-    sizes = {"vocab_size": VOCAB, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": LENGTH}
-    return cls, hf.GPT2Config(**sizes | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0} | options)
+    return cls, hf.GPT2Config(**_GPT2 | {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0} | options)
 
 
 def _gpt(cls: str, **options: Any) -> tuple[str, Any]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import click
 
 from regard.cli.counting import Count
 from regard.cli.opening import open_task, opening, precision_option
+from regard.cli.pictures import are_pictures, listed
 from regard.cli.records import Row, file_option, is_typed, rows, total
 from regard.cli.showing import bar, flat, is_screen, percent, shortened
 from regard.errors import USAGE, UserError
@@ -30,6 +31,7 @@ Examples:
   regard classify --model my-model --pairs "A man sleeps." "Someone sleeps."
   regard classify --model my-model --file pairs.csv --column a --column b
   regard classify --zero-shot --labels positive,negative "A film to remember."
+  regard classify --model runs/cifar/model --top 3 cat.jpg dog.png
 """
 
 
@@ -40,6 +42,7 @@ Examples:
 @click.option("--column", "columns", multiple=True, metavar="NAME", help="The table's column of texts; two for pairs.")
 @click.option("--pairs", is_flag=True, help="Two TEXTS make a pair; in a line a tab stands between them.")
 @click.option("--top", type=click.IntRange(min=1), help="Labels to show for each text, the likeliest first. [1]")
+@click.option("--image", is_flag=True, help="TEXTS are picture files or folders; so it is too if all end so (.png).")
 @click.option("--zero-shot", is_flag=True, help="Ask a language model which of --labels would follow.")
 @click.option("--labels", metavar="A,B,...", help="The labels of --zero-shot.")
 @click.option("--template", metavar="TEXT", help=f"What --zero-shot asks. [{TEMPLATE!r}]")
@@ -49,7 +52,9 @@ Examples:
     help="How labels compare: gain over an empty text, mean of tokens, or sum. [prior]",
 )
 @precision_option
-@click.option("--json", "--jsonl", "as_json", is_flag=True, help="One JSON object a text: text, label, score, scores.")
+@click.option(
+    "--json", "--jsonl", "as_json", is_flag=True, help="One JSON object a text: text (or image), label, score, scores."
+)
 def command(
     texts: tuple[str, ...],
     model: str | None,
@@ -57,6 +62,7 @@ def command(
     columns: tuple[str, ...],
     pairs: bool,
     top: int | None,
+    image: bool,
     zero_shot: bool,
     labels: str | None,
     template: str | None,
@@ -67,16 +73,20 @@ def command(
     """Label each text, in order: label, probability and text.
 
     With no TEXTS, or for `-`, reads stdin, one text a line. Where the model measures a value, that is shown instead.
+    Pictures are labelled by a model that sees.
     """
     options = {"labels": labels, "template": template, "by": by}
     asked = check(options, zero_shot=zero_shot, pairs=pairs or len(columns) > 1)
-    given = rows(texts, path, columns, pairs=pairs)
-    classify = opened(model, precision, asked)
+    image = image or are_pictures(texts)
+    if image and (path or columns or pairs or zero_shot):
+        raise UserError("--file, --column, --pairs and --zero-shot are for texts", "leave them out", exit_code=USAGE)
+    given = pictures(texts) if image else rows(texts, path, columns, pairs=pairs)
+    classify = opened(model, precision, asked, image=image)
     size = 1 if is_typed(texts, path) else CHUNK
-    with closing(Count("texts", total(path))) as count:
+    with closing(Count("pictures" if image else "texts", total(path))) as count:
         for number, (row, found) in enumerate(run(classify, given, size, count), start=1):
             count.make_room()
-            write(row, found, number, top, as_json)
+            write(row, found, number, top, as_json, keys=("image",) if image else ("text", "pair"))
 
 
 def check(options: dict[str, str | None], *, zero_shot: bool, pairs: bool) -> dict[str, Any] | None:
@@ -95,8 +105,18 @@ def check(options: dict[str, str | None], *, zero_shot: bool, pairs: bool) -> di
     return wish | ({} if options["by"] is None else {"by": options["by"]})
 
 
-def opened(model: str | None, precision: str, asked: dict[str, Any] | None) -> Any:
-    with opening(model, "Classifier" if asked is None else "Generator"):
+def pictures(texts: Sequence[str]) -> Iterator[Row]:
+    names = listed(texts)
+    first = list(islice(names, 1))  # now, so that a wrong name is told before the model is opened
+    return ((name,) for name in chain(first, names))
+
+
+def opened(model: str | None, precision: str, asked: dict[str, Any] | None, *, image: bool) -> Any:
+    with opening(model, "Recogniser" if image else "Classifier" if asked is None else "Generator"):
+        if image:
+            from regard.tasks.recogniser import Recogniser
+
+            return open_task(model, Recogniser, precision)
         if asked is None:
             from regard.tasks.classifier import Classifier
 
@@ -115,9 +135,11 @@ def run(classify: Any, given: Iterator[Row], size: int, count: Count) -> Iterato
         done += len(chunk)
 
 
-def write(row: Row, found: "Classification", number: int, top: int | None, as_json: bool) -> None:
+def write(
+    row: Row, found: "Classification", number: int, top: int | None, as_json: bool, *, keys: tuple[str, ...]
+) -> None:
     if as_json:
-        click.echo(json.dumps(described(row, found, top), ensure_ascii=False))
+        click.echo(json.dumps(described(row, found, top, keys), ensure_ascii=False))
     elif is_screen():
         for line in drawn(row, found, top):
             click.echo(shortened(line))
@@ -126,8 +148,11 @@ def write(row: Row, found: "Classification", number: int, top: int | None, as_js
             click.echo(line)
 
 
-def described(row: Row, found: "Classification", top: int | None) -> dict[str, Any]:
-    shown: dict[str, Any] = dict(zip(("text", "pair"), row, strict=False))
+def described(
+    row: Row, found: "Classification", top: int | None, keys: tuple[str, ...] = ("text", "pair")
+) -> dict[str, Any]:
+    """`keys` name what is in a row: a text and perhaps its pair, or a picture."""
+    shown: dict[str, Any] = dict(zip(keys, row, strict=False))
     if found.problem == "regression" and len(found.scores) == 1:
         return shown | {"value": found.score}
     if found.problem == "multi_label_classification":

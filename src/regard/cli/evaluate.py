@@ -16,13 +16,14 @@ Examples:
   regard evaluate --model runs/reviews/model --data test.csv \\
                   --column text --column label
   regard evaluate --model runs/names/model --data test.conll --json
+  regard evaluate --model runs/cifar/model --data cifar.tar.xz/test
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.option("--model", help="A directory or hf:owner/name; else the bundled pt-en.")
 @click.option(
-    "--data", type=click.Path(path_type=Path), multiple=True, required=True, help="A table; or for each side a file."
+    "--data", type=click.Path(path_type=Path), multiple=True, required=True, help="A table; a file a side; pictures."
 )
 @click.option("--column", "columns", multiple=True, help="Of a table with a header: the texts', then the label's.")
 @click.option("--name", "names", multiple=True, metavar="FILE=MODEL", help="What the model calls a label of the file.")
@@ -48,7 +49,8 @@ def command(
 
     Translators: BLEU and chrF as sacrebleu counts them. Classifiers: accuracy, F1, Matthews; for numbers Pearson and
     Spearman. Taggers: F1 of whole spans, as conlleval. Answerers: F1 and exact match, as SQuAD. Fillers: the share
-    found at the first guess. Language models: perplexity and bits per character.
+    found at the first guess. Language models: perplexity and bits per character. For pictures (idx files, a tar, a
+    folder): accuracy, or of captions the share that is the very same, apart for each folder.
     """
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UserError(f"{out} cannot be written", "give a file name in a directory that exists")

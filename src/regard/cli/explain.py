@@ -84,7 +84,7 @@ def command(
     """Show every number from a token's query to the output: scores, softmax, values, sum.
 
     Without --layer and --head it is the head that answers the token best, and it says how sure that is. With no TEXT,
-    or for `-`, reads stdin as one text.
+    or for `-`, reads stdin as one text. For a ViT the TEXT is a picture file; --token 3,4 is a patch by row and column.
     """
     wanted = Wanted(files, as_json)
     check(text, wanted, positions=positions, exercise=exercise or solution)
@@ -165,9 +165,13 @@ def read(name: str, text: str) -> tuple[Any, "Reading"]:
     """The model, in full precision so that every number is the file's own, and what it reads."""
     from regard.inspection.reading import read_text
     from regard.tasks.load import load
+    from regard.tasks.recogniser import Recogniser
     from regard.tasks.translator import Translator
 
     task = load(find_model(name))
+    if isinstance(task, Recogniser):
+        tell(f"recognised: {task([text])[0].label}")
+        return task, task.reading(text)
     if not isinstance(task, Translator):
         return task, read_text(task.model, task.tokenizer, text)
     result = task(text, n_best=1)
@@ -221,6 +225,8 @@ def asking(reading: "Reading", kind: "Kind", token: str | None) -> tuple[int, st
 
     tokens = reading.queries(kind)
     words = tokens.whole_words()
+    if token is None and reading.pixels is not None:
+        token = "[class]"  # what the label is read from
     if token is not None:
         hits = tokens.find(token)
         if hits[1:]:

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from regard.training.run import Finished
 
 
-GIVEN = {"answer": '"…?" --text "…"', "fill": '"… [MASK] …"'}
-"What a verb is given, where it is not one text."
+GIVEN = {"answer": '"…?" --text "…"', "fill": '"… [MASK] …"', "recognise": "….png", "caption": "….png"}
+GIVEN["sentences"] = GIVEN["fill"]
+"What the verb of a task is given, where it is not one text."
+VERBS = {"sentences": "fill", "recognise": "classify"}
+"Tasks -> their verbs, where these have other names."
 GOES_ON = {"replaced": ("classify", "discriminator"), "spans": ("translate", "")}
 "Tasks that only prepare for another -> that one, and the part of the model that is kept."
 
@@ -37,8 +40,8 @@ def origin(steps: list[int]) -> str:
 
 def next_commands(config: "RunConfig", model: Path) -> str:
     name = shlex.quote(str(model))
-    verb = "fill" if config.task == "sentences" else config.task.partition("-")[0]
-    given = GIVEN.get(verb, '"…"')
+    verb = VERBS.get(config.task, config.task.partition("-")[0])
+    given = GIVEN.get(config.task, '"…"')
     lines = [f"try: regard {verb} --model {name} {given}"]
     if config.task in GOES_ON:  # what it was trained for is of no use by itself
         task, part = GOES_ON[config.task]

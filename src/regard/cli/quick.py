@@ -43,7 +43,7 @@ def guessed(task: str, path: Path) -> tuple[str, ...]:
     """The columns by their usual names; none for files of plain text and for formats that name their own."""
     from regard.data.corpus import names_of
 
-    names = names_of(path)
+    names = names_of(path) if task in USUAL_NAMES else []  # else it is about pictures
     if not names:
         return ()
     lower = {name.strip().lower(): name for name in reversed(names)}

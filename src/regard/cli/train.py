@@ -30,8 +30,8 @@ Examples:
                --out runs/reviews
 """
 TASKS = [
-    "translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context", "sentences", "replaced",
-    "spans",
+    "translate", "classify", "tag", "answer", "fill", "generate", "recognise", "caption", "embed", "embed-in-context",
+    "sentences", "replaced", "spans",
 ]  # fmt: skip
 RECIPES = Path(__file__).parent.parent / "recipes"
 SHIPPED = "regard:"
@@ -90,8 +90,9 @@ def command(
     with starting(recipe or f"a run to {task}", folder, again=retyped()) as sign:
         from regard.training.jobs.table import JOBS
         from regard.training.model import check_model
+        from regard.training.sources import PICTURED
 
-        check_model(config, JOBS[config.task].head)
+        check_model(config, JOBS[config.task].head, pictures=config.task in PICTURED)
         run(config, folder, sign, is_new=True)
 
 
@@ -146,7 +147,11 @@ def with_absolute_paths(config: "RunConfig") -> "RunConfig":
     if isinstance(init := model.get("init"), str) and not init.startswith("hf:"):
         check_name(init)
         model = model | {"init": str(expanded(by_name(init)).absolute())}
-    return replace(config, data=replace(config.data, **found), model=model)
+    train = config.train
+    if train.teacher and not train.teacher.startswith("hf:"):
+        check_name(train.teacher)
+        train = replace(train, teacher=str(expanded(train.teacher).absolute()))
+    return replace(config, data=replace(config.data, **found), model=model, train=train)
 
 
 def placed(path: str) -> Path:

@@ -21,6 +21,7 @@ from typing import Any
 
 from regard.data.conll import read_conll
 from regard.data.lines import BROKEN, MAX_LINE, bare_lines, check_file, full_lines, opened
+from regard.data.pictures import is_pictures, read_pictures
 from regard.data.squad import read_squad
 from regard.data.stretch import Stretch
 from regard.errors import UserError
@@ -28,7 +29,7 @@ from regard.files import parse_json
 
 Row = tuple[str, ...]
 Place = tuple[Path, int]
-"A file and a line of it, counted from 1."
+"A file and a line of it, counted from 1; 0 where the whole file is the row."
 Numbered = Iterator[tuple[int, Row]]
 "Rows with the lines they end on; a blank line is an empty row, until it is known how many fields it has."
 
@@ -67,7 +68,11 @@ def placed_rows(source: Source, *, columns: Sequence[str] | None = None) -> Iter
 
 def _placed(paths: list[Path], columns: Sequence[str] | None) -> Iterator[tuple[Place, Row]]:
     kinds = [kind_of(path) for path in paths]
-    if not any(kind in TABLES for kind in kinds):
+    if is_pictures(paths[0]):
+        if columns is not None:
+            raise UserError(f"{paths[0]} holds pictures, which have no columns", "leave them out")
+        yield from read_pictures(paths)
+    elif not any(kind in TABLES for kind in kinds):
         if columns is not None:
             raise UserError(f"{paths[0]} has no named columns", "leave `columns` out: each text file is one column")
         yield from (((paths[0], number), row) for number, row in enumerate(_parallel(paths), 1))
@@ -84,7 +89,8 @@ def files_of(source: Source) -> list[Path]:
     if not paths:
         raise UserError("no file to read", "name at least one")
     for path in paths:
-        check_file(path)
+        if not is_pictures(path):
+            check_file(path)
     return paths
 
 

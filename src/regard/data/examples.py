@@ -36,7 +36,7 @@ class Examples(Protocol):
 
     @property
     def n_costly(self) -> int:
-        """So many columns, from the first on, are what a model reads: they count against the budget of a step."""
+        """So many columns, from the first on, count against the budget of a step: of texts, all that a model reads."""
 
     @property
     def rules(self) -> Mapping[str, object]:

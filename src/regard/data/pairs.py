@@ -54,7 +54,7 @@ def padded(ids: np.ndarray, lengths: np.ndarray, pad_id: int) -> tuple[np.ndarra
 
 
 def shifted(ids: np.ndarray, valid: np.ndarray, start_id: int, pad_id: int) -> np.ndarray:
-    shifted = np.full_like(ids, start_id)
-    shifted[:, 1:] = ids[:, :-1]
-    shifted[~valid] = pad_id  # else the last token of a short row would stand in its padding
-    return shifted
+    moved = np.full_like(ids, start_id)
+    moved[:, 1:] = ids[:, :-1]
+    moved[~valid] = pad_id  # else the last token of a short row would stand in its padding
+    return moved

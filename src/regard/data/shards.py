@@ -26,6 +26,7 @@ from regard.config import build, require
 from regard.data.corpus import Part, Place, Row, Source, files_of, kind_of, placed_rows
 from regard.data.examples import Encoded, Examples
 from regard.data.mapped import take
+from regard.data.pictures import digest, is_pictures
 from regard.data.stretch import Stretch
 from regard.errors import UserError
 from regard.files import flush, read_json_object, write_json
@@ -152,7 +153,7 @@ def _fingerprint(source: Source, examples: Examples, columns: Sequence[str] | No
     if isinstance(source, Part | Stretch):
         rules |= source.rules
     digests = [hashlib.sha256(json.dumps([rules, [kind_of(path) for path in paths]]).encode()).digest()]
-    digests += [_digest(path) for path in paths]
+    digests += [digest(path) if is_pictures(path) else _digest(path) for path in paths]
     for tokenizer in examples.tokenizers:
         with tempfile.TemporaryDirectory() as name:  # what it saves is all that it is
             tokenizer.save(Path(name))
@@ -260,7 +261,8 @@ class _Writer:
                 try:
                     list(self.examples([row]))
                 except UserError as error:
-                    raise UserError(f"{path}, line {line}: {error.message}", error.hint) from error
+                    where = f"{path}, line {line}" if line else str(path)
+                    raise UserError(f"{where}: {error.message}", error.hint) from error
             raise
 
 

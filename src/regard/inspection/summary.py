@@ -19,6 +19,7 @@ PARTS: dict[str, str] = {
     "norms": r"norm\.(weight|bias)$",
     "positions": r"position|relative\.table",
     "token embedding": r"embed\.|source\.|target\.|^vectors|^contexts",
+    "convolutions": r"body\.",
     "output heads": r"heads|unembed|pooler|classify|output|^tags|^mix",
 }
 "The first pattern that a parameter's name holds decides its part."
@@ -74,7 +75,7 @@ def summarise(model: Model) -> Summary:
         parts[part] = parts.get(part, 0) + parameter.numel()
     n = model.n_parameters
     config = model.config
-    n_layers = config.n_layers + (getattr(config, "n_decoder_layers", None) or 0)
+    n_layers = getattr(config, "n_layers", 0) + (getattr(config, "n_decoder_layers", None) or 0)
     return Summary(
         family=family_of(config.layout),
         layout=config.layout,
@@ -110,7 +111,7 @@ def _matrix_weights(model: nn.Module) -> int:
 def choices(config: Any) -> dict[str, Any]:
     """The configuration without what is unset, what has no effect in this model, and long lists."""
     values = {name: getattr(config, name) for name in config.__dataclass_fields__ if name != "layout"}
-    if "patch_size" in values:  # an image has as many places as patches
+    if "patch_size" in values and "n_decoder_layers" not in values:  # an image has as many places as patches
         del values["max_len"]
     if "position" in values:
         values["position"] = position_of(config)

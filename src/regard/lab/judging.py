@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from regard.data.squad import read_squad
 from regard.data.tagged import words_and_tags
 from regard.errors import QUOTED, UserError, cut, notify
 from regard.evaluation.answers import answer_f1, exact_match
+from regard.evaluation.captions import exact
 from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, spearman
 from regard.evaluation.language import bits_per_character, perplexity
 from regard.evaluation.score import Score, scored
@@ -28,9 +29,11 @@ from regard.evaluation.tagging import span_report
 from regard.evaluation.translation import bleu, chrf
 from regard.objectives.loss import cross_entropy
 from regard.tasks.answerer import Answerer
+from regard.tasks.captioner import Captioner
 from regard.tasks.classifier import Classifier
 from regard.tasks.filler import Filler
 from regard.tasks.generator import Generator
+from regard.tasks.recogniser import Recogniser
 from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
 
@@ -92,9 +95,34 @@ def _classes(classify: Classifier, asked: Asked, heard: Heard) -> Judgement:
         given, right = [each.score for each in found], [_number(row[-1], i) for i, row in enumerate(rows, 1)]
         scores = [metric(given, right, bootstrap=asked.bootstrap) for metric in (pearson, spearman)]
         return Judgement(scores, [f"{value:.6g}" for value in given], len(rows))
-    known = classify.model.config.labels
+    return _named([each.label for each in found], rows, classify.model.config.labels, asked)
+
+
+def _recognised(classify: Recogniser, asked: Asked, heard: Heard) -> Judgement:
+    rows, known = asked.rows(2), classify.model.config.labels
+    found = classify([row[0].encode("latin-1") for row in rows], heard=heard)
+    # idx files have the numbers of labels, not their names
+    numbers = {str(number): label for number, label in enumerate(known) if str(number) not in known}
+    names = numbers | (asked.names or {})
+    return _named([each.label for each in found], rows, known, replace(asked, names=names))
+
+
+def _captions(caption: Captioner, asked: Asked, heard: Heard) -> Judgement:
+    """All together, and apart by the folders that the pictures stand in."""
+    rows = asked.rows(3)
+    pictures = [row[0].encode("latin-1") for row in rows]
+    said = [each.text for each in caption.many(pictures, beam=asked.beam, heard=heard)]
+    folders = sorted({row[2] for row in rows})
+    scores = []
+    for name in ["", *(folders if folders[1:] else [])]:
+        pairs = [(text, row[1]) for text, row in zip(said, rows, strict=True) if name in ("", row[2])]
+        title = f"exact-match {name}".strip()
+        scores.append(exact(*map(list, zip(*pairs, strict=True)), name=title, bootstrap=asked.bootstrap))
+    return Judgement(scores, said, len(rows))
+
+
+def _named(labels: list[str], rows: Sequence[Row], known: Sequence[str], asked: Asked) -> Judgement:
     gold = [_label(row[-1], known, asked.names or {}, i) for i, row in enumerate(rows, 1)]
-    labels = [each.label for each in found]
     more = {"bootstrap": asked.bootstrap}
     overlap = f1(labels, gold, positive=known[-1], **more) if len(known) == 2 else macro_f1(labels, gold, **more)
     return Judgement([accuracy(labels, gold, **more), overlap, matthews(labels, gold, **more)], labels, len(rows))
@@ -197,6 +225,8 @@ def _steps(asked: Asked, examples: Examples, heard: Heard) -> Iterator[tuple[Sha
 WAYS: dict[type, Callable[[Any, Asked, Heard], Judgement]] = {
     Translator: _translations,
     Classifier: _classes,
+    Recogniser: _recognised,
+    Captioner: _captions,
     Tagger: _tags,
     Answerer: _answers,
     Filler: _gaps,

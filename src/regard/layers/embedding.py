@@ -76,6 +76,7 @@ class PatchEmbedding(nn.Module):
         self.distil = nn.Parameter(torch.zeros(1, 1, config.d_model)) if distil else None
         self.position = nn.Parameter(torch.zeros(1, grid[0] * grid[1] + self.n_leading, config.d_model))
         self.dropout = Dropout(config.dropout)
+        nn.init.normal_(self.position, std=0.02)
 
     @property
     def n_leading(self) -> int:

@@ -10,7 +10,7 @@ import torch
 
 from regard.config import build, read_toml
 from regard.errors import pick
-from regard.models import bert, elmo, gpt, recurrent, transformer, vit, wordvectors
+from regard.models import bert, captioner, convnet, elmo, gpt, recurrent, transformer, vit, wordvectors
 from regard.models.base import Model, ModelConfig, without_memory
 
 
@@ -40,6 +40,8 @@ FAMILIES: dict[str, Family] = {
         Family("gpt", gpt.Gpt, gpt.GptConfig),
         Family("llama", gpt.Gpt, gpt.GptConfig),
         Family("vit", vit.Vit, vit.VitConfig),
+        Family("captioner", captioner.Captioner, captioner.CaptionerConfig),
+        Family("convnet", convnet.Convnet, convnet.ConvnetConfig),
         Family("recurrent", recurrent.build, recurrent.RecurrentConfig),
         Family("wordvectors", wordvectors.WordVectorModel, wordvectors.WordVectorsConfig),
         Family("elmo", elmo.Elmo, elmo.ElmoConfig),

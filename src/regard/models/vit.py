@@ -37,6 +37,8 @@ class VitConfig(StackConfig, ModelConfig):
     final_norm: bool = True
     position: Literal["none"] = "none"
     "Patch positions are learned with the patch embedding."
+    window_shape: Literal["square", "row"] = "square"
+    "Whether a window counts rows and columns of patches, or patches in the order in which they are read."
     distil: bool = False
     "Whether a second leading token learns from a teacher."
     pooler: Activation | None = None
@@ -78,7 +80,8 @@ class Vit(Model):
         if tuple(pixels.shape[1:]) != expected:
             raise UserError(f"the image has shape {tuple(pixels.shape[1:])}", f"the model takes {expected}")
         x = self.embed(pixels)
-        mask = Mask(window=self.config.window, grid=self.config.grid, n_global=self.embed.n_leading)
+        grid = self.config.grid if self.config.window_shape == "square" else None
+        mask = Mask(window=self.config.window, grid=grid, n_global=self.embed.n_leading)
         hidden = self.encoder.run(x, positions_of(None, x.size(1), x.device), mask)
         pooled = None if self.pooler is None else self.pooler(hidden)
         if self.classify is None:

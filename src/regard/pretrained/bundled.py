@@ -23,6 +23,9 @@ USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm"}
 OTHERWISE = {
     "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm`, "
     "or classify without one: --zero-shot --labels positive,negative",
+    "Recogniser": "train one with `regard train vit-mnist --out runs/mnist`, "
+    "or give --model hf:google/vit-base-patch16-224",
+    "Captioner": "train one with `regard train captions-shapes --out runs/shapes`",
     "Filler": "get one with `regard get bert-base-uncased`, then give --model hf:google-bert/bert-base-uncased",
     "Tagger": "train one with `regard train --task tag --data train.conll --init minilm`",
     "WordVectors": "train some with `regard train word2vec --out runs/word2vec`",

@@ -5,21 +5,27 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.data.inputs import read_input_settings
+from regard.data.view import read_view
 from regard.errors import UserError
 from regard.models.bert import Bert
+from regard.models.captioner import Captioner as CaptionerModel
+from regard.models.convnet import Convnet
 from regard.models.elmo import Elmo
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentClassifier, RecurrentTranslator
 from regard.models.transformer import Transformer
+from regard.models.vit import Vit
 from regard.models.wordvectors import WordVectorModel
 from regard.pretrained.bundled import by_name, usual
 from regard.tasks.answerer import Answerer
+from regard.tasks.captioner import Captioner
 from regard.tasks.classifier import Classifier
 from regard.tasks.context_vectors import ContextVectors
 from regard.tasks.embedder import Embedder
 from regard.tasks.filler import Filler
 from regard.tasks.generation import AS_CONFIGURED, read_writing
 from regard.tasks.generator import Generator
+from regard.tasks.recogniser import Recogniser
 from regard.tasks.sentence_settings import read_sentence_settings
 from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
@@ -35,7 +41,7 @@ def load(source: str | Path, *, precision: Precision = "fp32", device: str = "cp
 
     A `Translator` for encoder-decoders, a `Generator` for language models, a `Classifier`, `Filler`, `Tagger` or
     `Answerer` where the head is made for that, an `Embedder` for other encoders, `WordVectors` or `ContextVectors` for
-    words. `source` is a directory, a bundled
+    words; a `Recogniser` or a `Captioner` for pictures. `source` is a directory, a bundled
     name, a GGUF file or `hf:owner/name`; a PEFT adapter is merged into its model. The task has `.model`, `.tokenizer`
     and `.summary()`. Its model is for reading and writing only: to train or save one, take `load_model`.
     """
@@ -54,6 +60,8 @@ VERBS = {
     "Embedder": "embed",
     "WordVectors": "embed",
     "ContextVectors": "embed",
+    "Recogniser": "classify --image",
+    "Captioner": "caption",
 }
 
 
@@ -77,13 +85,18 @@ def tasks_of(
     path = locate(by_name(source), revision)
     dtype, home = DTYPES[chosen(precision, path, device)], home_of(path)
     if home.is_dir():
-        read_layout(home)  # a folder without a model is told as that, not as one without a tokenizer
+        _, layout = read_layout(home)  # a folder without a model is told as that, not as one without a tokenizer
+        if layout.family.name in ("vit", "convnet"):
+            return _recogniser(load_model(path, dtype=dtype, device=device).fuse(), home, source)
     tokenizer, target = tokenizers_of(path)
     model = load_model(path, dtype=dtype, device=device).fuse()
     writing = AS_CONFIGURED
     if home.is_dir() and isinstance(model, Transformer | RecurrentTranslator | Gpt):
         writing = read_writing(home, model.config)
         model.config = writing.config(model.config)
+    if isinstance(model, CaptionerModel):
+        view = read_view(home, model.config.image_size, model.config.channels)
+        return {Captioner: lambda: Captioner(model, target, view)}
     if isinstance(model, Transformer | RecurrentTranslator):
         return {Translator: lambda: Translator(model, tokenizer, target, writing)}
     tokenizer.check_fits(model.config.vocab_size)
@@ -99,6 +112,15 @@ def tasks_of(
         f"{source} holds a model of the layout {model.config.layout}, and there is no task for it yet",
         "regard.load_model(...) gives the bare model",
     )
+
+
+def _recogniser(model: Any, home: Path, source: str | Path) -> Makers:
+    if isinstance(model, Vit) and model.classify is None:
+        hint = "regard.load_model(...) gives the bare model; train one with `regard train --task recognise --init`"
+        raise UserError(f"{source} has no head that classifies", hint)
+    assert isinstance(model, Vit | Convnet)
+    view = read_view(home, model.config.image_size, model.config.channels)
+    return {Recogniser: lambda: Recogniser(model, view)}
 
 
 def _encoder_tasks(model: Bert, tokenizer: Tokenizer, path: Path) -> Makers:

@@ -9,8 +9,8 @@ from regard.text.train import TokenizerConfig
 from regard.training.schedule import ScheduleKind
 
 TaskName = Literal[
-    "translate", "classify", "tag", "answer", "fill", "generate", "embed", "embed-in-context", "sentences", "replaced",
-    "spans",
+    "translate", "classify", "tag", "answer", "fill", "generate", "recognise", "caption", "embed", "embed-in-context",
+    "sentences", "replaced", "spans",
 ]  # fmt: skip
 "The last three are pre-training: BERT's, ELECTRA's and T5's."
 
@@ -33,6 +33,12 @@ class DataConfig:
     "Whether what is to be foreseen is a number, and not a label."
     max_len: int = 128
     "Longest text in tokens; of pairs that are read together, both."
+    shift: int = 0
+    "Pixels that a picture is moved at most while it is learnt from, to any side."
+    flip: bool = False
+    "Whether left and right change places in every other picture that is learnt from."
+    erase: int = 0
+    "Side of a grey square that covers some place of a picture that is learnt from."
     too_long: Literal["drop", "cut", "error"] = "drop"
     "What becomes of longer ones where they can be left out; a text to be classified is always cut."
     whole_words: bool = False
@@ -43,6 +49,9 @@ class DataConfig:
     def __post_init__(self) -> None:
         require(0 <= self.hold_out < 1, f"data.hold_out is {self.hold_out}", "expected a share from 0 to below 1")
         require(self.max_len >= 1, f"data.max_len is {self.max_len}", "expected at least 1")
+        for name in ("shift", "erase"):
+            value = getattr(self, name)
+            require(0 <= value <= 1024, f"data.{name} is {value}", "expected so many pixels, 0 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +87,14 @@ class TrainConfig:
     label_smoothing: float = 0.1
     teacher_forcing: float = 1.0
     "Probability that the decoder sees the true word before and not its own."
-    init: Literal["xavier", "normal", "t5"] = "xavier"
+    teacher: str = ""
+    "A trained model whose judgement of each picture is learnt as well as its label: its folder."
+    distil: Literal["hard", "soft"] = "hard"
+    "What is learnt from the teacher: the label that it would give, or how likely it thinks each."
+    temperature: float = 3.0
+    "Softens what teacher and pupil say before they are compared; for distil = soft."
+    init: Literal["xavier", "normal", "t5", "mimetic"] = "xavier"
+    "mimetic is for pictures: attention begins by looking at patches that are near and alike (models/mimetic.py)."
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     "auto takes bf16 where the processor has it."
     save_minutes: float = 10.0
@@ -99,7 +115,7 @@ class TrainConfig:
         require(
             self.timeout_minutes > 0, f"train.timeout_minutes is {self.timeout_minutes}", "expected a positive time"
         )
-        for name in ("lr", "clip", "eps"):
+        for name in ("lr", "clip", "eps", "temperature"):
             value = getattr(self, name)
             require(0 < value < math.inf, f"train.{name} is {value}", "expected a positive number")
         for name in ("beta1", "beta2"):

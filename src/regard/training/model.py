@@ -15,6 +15,7 @@ from regard.layers.lora import LoraConfig, add_adapters
 from regard.models.base import Model, ModelConfig, initialise, without_memory
 from regard.models.bert import BertConfig
 from regard.models.electra import Electra, ElectraConfig
+from regard.models.mimetic import imitate
 from regard.models.registry import Family, find_preset
 from regard.text.tokenizer import Tokenizer
 from regard.training.config import RunConfig, TrainConfig
@@ -33,9 +34,12 @@ def new_model(config: RunConfig, blank: Callable[[], Model]) -> Model:
     if init := config.model.get("init"):
         initialise(model, "normal")
         trained, own = load_model(init).state_dict(), model.state_dict()
-        model.load_state_dict({name: trained.get(name, tensor) for name, tensor in own.items()})
+        fits = {name for name, tensor in own.items() if name in trained and trained[name].shape == tensor.shape}
+        model.load_state_dict({name: trained[name] if name in fits else tensor for name, tensor in own.items()})
     else:
-        initialise(model, config.train.init)
+        initialise(model, "normal" if config.train.init == "mimetic" else config.train.init)
+        if config.train.init == "mimetic":
+            imitate(model, getattr(model.config, "grid", (1, 1)))
     for module in model.modules():
         if isinstance(module, Block):
             module.register_forward_pre_hook(_memory_of_its_own)
@@ -63,12 +67,14 @@ def freeze(model: Model, beginnings: tuple[str, ...]) -> None:
             parameter.requires_grad_(False)
 
 
-def blank_model(config: RunConfig, head: str, tokenizer: Tokenizer, labels: tuple[str, ...]) -> Model:
+def blank_model(config: RunConfig, head: str, tokenizer: Tokenizer | None, labels: tuple[str, ...]) -> Model:
     """What the run trains, without its weights; `head` is what it is for, nothing for an encoder-decoder."""
     if "init" in config.model:
-        model = _family(described := _trained(config)).build(purposed(_overlaid(config, described), head, labels))
+        model = _family(trained := _trained(config)).build(purposed(_overlaid(config, trained), head, labels))
         return with_adapters(model, config) if config.lora.rank else model
     family, settings = model_settings(config)
+    if tokenizer is None:
+        return family.build(purposed(build(family.config, settings, "model"), head, labels))
     ends = () if tokenizer.eos_id is None else (tokenizer.eos_id,)
     ids: dict[str, Any] = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_ids": ends}
     ids |= {"vocab_size": tokenizer.vocab_size, **({} if head else {"start_id": tokenizer.pad_id})}
@@ -100,6 +106,18 @@ def with_adapters(model: Model, config: RunConfig) -> Model:
     return model
 
 
+def described(config: RunConfig, *, pictures: bool) -> ModelConfig:
+    """What [model] says; a model that sees must see what the task shows, pictures or texts."""
+    family, settings = (None, {}) if "init" in config.model else model_settings(config)
+    found = _overlaid(config, _trained(config)) if family is None else build(family.config, settings, "model")
+    if hasattr(found, "image_size") != pictures:
+        name = config.model.get("init") or config.model.get("preset", DEFAULT_PRESET)
+        reads, wants = ("texts", "pictures") if pictures else ("pictures", "texts")
+        hint = "`regard list presets` shows all; vit-tiny and convnet-small see pictures, vit-gpt2 says what it sees"
+        raise UserError(f"{name} is for {reads}, but the task '{config.task}' is about {wants}", hint)
+    return found
+
+
 def _trained(config: RunConfig) -> ModelConfig:
     found: ModelConfig = load_model(config.model["init"], device="meta").config
     longest = getattr(found, "max_len", config.data.max_len)
@@ -113,9 +131,9 @@ def _family(config: ModelConfig) -> Family:
     return LAYOUTS[config.layout].family
 
 
-def _overlaid(config: RunConfig, described: ModelConfig) -> ModelConfig:
+def _overlaid(config: RunConfig, trained: ModelConfig) -> ModelConfig:
     own = {key: value for key, value in config.model.items() if key != "init"}
-    return build(type(described), {**vars(described), **own}, "model")
+    return build(type(trained), {**vars(trained), **own}, "model")
 
 
 def purposed(config: ModelConfig, head: str, labels: tuple[str, ...]) -> ModelConfig:
@@ -126,12 +144,13 @@ def _built(config: RunConfig, family: Family, settings: dict[str, Any]) -> Model
     return build(family.config, {**settings, "max_len": max(config.data.max_len, 8)}, "model")
 
 
-def check_model(config: RunConfig, head: str) -> None:
+def check_model(config: RunConfig, head: str, *, pictures: bool = False) -> None:
     """Before any work, and without memory: does [model] hold together, and can it do what the task asks?"""
     labels = ("a", "b") if head in ("classify", "tag") else ()
     if head == "replaced_token" and "init" in config.model:
         hint = "give model.preset; a model is trained on with another task, such as classify"
         raise UserError("generator and discriminator begin together, and not from a trained model", hint)
+    described(config, pictures=pictures)
     with without_memory():
         if "init" in config.model:
             model = _family(trained := _trained(config)).build(purposed(_overlaid(config, trained), head, labels))
@@ -141,7 +160,9 @@ def check_model(config: RunConfig, head: str) -> None:
             ids = {"vocab_size": last + 1, "pad_id": last, "eos_ids": (0,), **({} if head else {"start_id": last})}
             if not head:
                 must_translate(family, config)
-            model = _whole(config, family, purposed(_built(config, family, settings | ids), head, labels))
+            sized = build(family.config, settings, "model") if pictures and head else None
+            own = sized or _built(config, family, settings | ids)
+            model = _whole(config, family, purposed(own, head, labels))
         if not head and not hasattr(model, "encode"):
             raise UserError(f"{config.model['init']} does not translate", "give a model with an encoder and a decoder")
         for part in model.parts.values():

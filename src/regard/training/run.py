@@ -61,7 +61,7 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
     facts = _facts(config, train, valid, ranks)
     newest = _newest(folder, ranks)
     ranks.compare({**facts, "checkpoint": newest and ranks.every("finding it", lambda: checkpoint.mark_of(newest))})
-    blank = partial(blank_model, config, job.head, job.tokenizer, job.labels)
+    blank = partial(blank_model, config, job.head, job.vocabulary, job.labels)
     model = new_model(config, blank).to(ranks.device)
     trained = ranks.spread(model)
     if not job.head:
@@ -84,7 +84,7 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
         optimizer=optimizer,
         train=train,
         validate=None if valid is None else lambda model: judged(job, model, valid, ranks),
-        save_best=partial(save_whole, tokenizer=job.tokenizer, folder=folder / "best"),
+        save_best=partial(save_whole, job=job, folder=folder / "best"),
         facts=facts,
         listeners=list(listeners),
         progress=progress,
@@ -101,8 +101,10 @@ def _job(config: RunConfig, folder: Path, listeners: Sequence[Listener], ranks: 
 
 def _tokenizer(
     config: RunConfig, sources: Sources, folder: Path, listeners: Sequence[Listener], ranks: Ranks
-) -> Tokenizer:
+) -> Tokenizer | None:
     place, kind = folder / "tokenizer", JOBS[config.task]
+    if (purpose := kind.purpose) is None:
+        return None
 
     def learn() -> None:
         if (place / "tokenizer_config.json").is_file():  # the last file to be written
@@ -113,7 +115,7 @@ def _tokenizer(
         _tell(listeners, "stage", text=f"learning a vocabulary of {config.text.vocab_size:,} tokens")
         texts = (text for row in sources.rows("train") for text in kind.texts_in(row))
         tell = partial(_tell, listeners, "stage")
-        learnt = train_tokenizer(texts, config.text, purpose=kind.purpose, tell=lambda text: tell(text=text))
+        learnt = train_tokenizer(texts, config.text, purpose=purpose, tell=lambda text: tell(text=text))
         if learnt.vocab_size < config.text.vocab_size:
             _tell(listeners, "stage", text=f"the text gave no more than {learnt.vocab_size:,} tokens")
         learnt.save(place)
@@ -203,8 +205,8 @@ def data_report(config: RunConfig) -> Any:
     return replace(found, labels=kind.labels_in(sources.rows("train"), config))
 
 
-def save_whole(model: Model, *, tokenizer: Tokenizer, folder: Path) -> None:
-    """A directory that opens by itself, weights, configuration and vocabulary: it appears whole or not at all."""
+def save_whole(model: Model, *, job: Job, folder: Path) -> None:
+    """A directory that opens by itself, weights and what goes with them: it appears whole or not at all."""
     if adapted(model):  # the run goes on with the adapters, the directory has them merged
         model = copy.deepcopy(model)
         merge(model)
@@ -213,7 +215,7 @@ def save_whole(model: Model, *, tokenizer: Tokenizer, folder: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     for name, part in model.parts.items():
         save_model(part, new / name)
-        tokenizer.save(new / name)
+        job.save_beside(new / name)
     if folder.exists():
         folder.rename(old)
     new.rename(folder)
@@ -231,8 +233,7 @@ def finish(trainer: Trainer) -> Finished:
         if found is not None and found.goodness < trainer.progress.best and checkpoint.path_of(places, best).is_dir():
             steps = [best]
             found = _tried(trainer, model, [checkpoint.path_of(places, best)])
-        tokenizer = load_tokenizer(folder / "tokenizer")
-        ranks.first("saving the model", lambda: save_whole(model, tokenizer=tokenizer, folder=folder / "model"))
+        ranks.first("saving the model", lambda: save_whole(model, job=trainer.job, folder=folder / "model"))
         if adapted(model):
             base = trainer.config.model["init"]
             ranks.first("saving the adapter", lambda: save_adapter(model, folder / "adapter", base))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regard.data.catalogue import read_catalogue
 from regard.data.corpus import Part, Source, read_rows
+from regard.data.pictures import exists, is_pictures
 from regard.data.stretch import Stretch
 from regard.errors import UserError
 from regard.files import expanded, what_is_at
@@ -16,6 +17,9 @@ from regard.training.config import RunConfig, TaskName
 
 HELD_BY: dict[TaskName, int] = {"answer": 1}
 "The field by which rows are held out, where it is not the first: all questions about one text stay together."
+
+PICTURED = ("recognise", "caption")
+"Tasks whose rows begin with a picture."
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,18 @@ class Sources:
 
     def paths(self, which: str) -> list[Path]:
         paths = [expanded(name) for name in self.names(which)]
-        missing = [path for path in paths if not path.is_file()]
+        pictured = self.config.task in PICTURED
+        missing = [path for path in paths if not (exists(path) if pictured else path.is_file())]
         other = [path for path in missing if path.exists()]
         if other:
             hint = f"give the files with the sentences, not what holds or makes them; the key is data.{which}"
             raise UserError(f"data.{which}: {other[0]} is {what_is_at(other[0])}, not a file", hint)
         if missing:
             raise UserError(f"there is no file {', '.join(map(str, missing))}", _mend(which, paths, missing[0]))
+        if wrong := [path for path in paths if is_pictures(path) != pictured]:
+            what = "no pictures" if pictured else "pictures"
+            hint = "expected idx files, tars or folders of pictures" if pictured else "for pictures: --task recognise"
+            raise UserError(f"data.{which}: {wrong[0]} holds {what}", hint)
         return paths
 
     def check(self, sets: Sequence[str]) -> None:

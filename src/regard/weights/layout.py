@@ -101,6 +101,7 @@ class Layout:
 
     def read(self, theirs: Mapping[str, Any], names: Collection[str] = ()) -> ModelConfig:
         """Their config.json as our configuration, every value checked; `names` are the tensors in the file."""
+        theirs = self._flat(theirs)
         for key, allowed in self.supported.items():
             found = f"{key} = {reprlib.repr(theirs.get(key))} is not supported for '{self.model_type}'"
             require(theirs.get(key) in (None, *allowed), f"config.json: {found}", f"supported: {str(allowed)[1:-1]}")
@@ -118,6 +119,15 @@ class Layout:
             words = set(re.findall(r"\w+", error.message))
             called = [f"{e.ours} is {key} in config.json" for key, e in self.keys.items() if e.ours in words - {key}]
             raise UserError(error.message, "; ".join(filter(None, [error.hint, *called]))) from error
+
+    def _flat(self, theirs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`encoder.x` for the x in the table `encoder`, where this layout has such tables."""
+        tables = {key.partition(".")[0] for key in self.keys if "." in key}
+        for name in tables:
+            table = theirs.get(name)
+            require(isinstance(table, dict), f"config.json: {name} is {reprlib.repr(table)}", "expected a table")
+            theirs = {**theirs, **{f"{name}.{key}": value for key, value in (table or {}).items()}}
+        return theirs
 
     def _value(self, key: str, entry: Key, theirs: Mapping[str, Any]) -> Any:
         value = theirs.get(key, entry.default)  # null is a value too: no such token, no such limit
@@ -161,7 +171,11 @@ class Layout:
         if config.problem:
             theirs["problem_type"] = config.problem
         ends = config.eos_ids
-        return theirs | {"eos_token_id": list(ends) if len(ends) > 1 else ends[0] if ends else None}
+        theirs |= {"eos_token_id": list(ends) if len(ends) > 1 else ends[0] if ends else None}
+        for key in [key for key in theirs if "." in key]:
+            table, _, name = key.partition(".")
+            theirs.setdefault(table, {})[name] = theirs.pop(key)
+        return theirs
 
     def architecture_for(self, config: ModelConfig) -> str:
         fitting = [name for name, architecture in self.architectures.items() if architecture.fits(config)]

@@ -45,6 +45,7 @@ CODECS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
 }
 "Fields of ours that are spelt otherwise in config.json: how to read and to write them."
+CODECS["decoder_activation"] = CODECS["activation"]
 
 
 def _read_classifier_dropout(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
@@ -160,7 +161,38 @@ def _positions(config: Any) -> dict[str, Tensor]:
     return {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
 
 
+def _read_captioner(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
+    width, inner = theirs.get("encoder.hidden_size", 768), theirs.get("decoder.n_inner")
+    found = f"the decoder is {theirs.get('decoder.n_embd', 768)} wide, the encoder {width}"
+    require(theirs.get("decoder.n_embd", 768) == width, found, "only models of one width are supported")
+    return {"d_decoder_ff": 4 * width if inner is None else inner}
+
+
+def _write_captioner(config: Any) -> dict[str, Any]:
+    drops = {f"decoder.{name}": config.dropout for name in ("resid_pdrop", "embd_pdrop")}
+    return drops | {
+        "is_encoder_decoder": True,
+        "tie_word_embeddings": False,  # the halves have tables of their own; the decoder ties its own two
+        "encoder.model_type": "vit",
+        "decoder.model_type": "gpt2",
+        "decoder.n_embd": config.d_model,
+        "decoder.attn_pdrop": config.attn_dropout,
+        "decoder.is_decoder": True,
+        "decoder.add_cross_attention": True,
+        "decoder.eos_token_id": config.eos_ids[0] if config.eos_ids else None,
+        "decoder.pad_token_id": config.pad_id,
+    }
+
+
+def _unused_pooler(config: Any, _theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    wide = config.d_model
+    return {"encoder.pooler.dense.weight": torch.zeros(wide, wide), "encoder.pooler.dense.bias": torch.zeros(wide)}
+
+
 SPECIAL: dict[str, Special] = {
+    "deit": Special(heads={"classify": {"head": "teacher", "pooler": "none"}}),
+    "regard-convnet": Special(heads={"classify": {}}),
+    "vision-encoder-decoder": Special(_read_captioner, _write_captioner, _unused_pooler),
     "bert": replace(
         _bert("cls.predictions.bias"),
         heads={"pre_training": {"heads": ["masked_lm", "next_sentence"], "pooler": "tanh"}},

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from regard.evaluation.score import Score
 from regard.models.base import Model
 from regard.objectives.classify import Classify, read
 from regard.text.tokenizer import Tokenizer
+from regard.text.train import Purpose
 from regard.training.config import RunConfig
 from regard.training.jobs.job import Job, Validation, mean_loss
 from regard.training.ranks import Ranks
@@ -27,7 +28,8 @@ VALUE = "value"
 
 
 class Classification(Job):
-    head, purpose, unit = "classify", "masked", "rows"
+    head, unit = "classify", "rows"
+    purpose: ClassVar[Purpose | None] = "masked"
     n_texts = -1
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
@@ -59,11 +61,14 @@ class Classification(Job):
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> LabelledBatch:
         return collate_labelled(shards, rows, pad_id=self.pad_id, class_weights=self.weights)
 
+    def logits(self, model: Model, batch: Any) -> torch.Tensor:
+        return read(model, batch).logits
+
     def judge(self, model: Model, shards: Shards, ranks: Ranks) -> Validation:
         objective = Classify()
 
         def reading(batch: LabelledBatch) -> dict[str, Any]:
-            logits = read(model, batch).logits.float()  # (B, labels)
+            logits = self.logits(model, batch).float()  # (B, labels)
             loss = objective.of(logits, batch)
             given = logits[:, 0] if self.weights is None else logits.argmax(-1)
             return {"loss": (float(loss.total), loss.count), "given": given.tolist(), "right": batch.labels.tolist()}

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,6 @@ from regard.training.config import RunConfig
 from regard.training.ranks import ALONE, Ranks
 
 BATCH_TOKENS = 6_000
-"Tokens that are read at once where nothing is learnt from them."
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,10 @@ class Job(ABC):
 
     head: ClassVar[str]
     "What the model must have on top: a name that `Layout.with_head` knows."
-    purpose: ClassVar[Purpose]
-    "Of a vocabulary that is learnt for it."
+    purpose: ClassVar[Purpose | None]
+    "Of a vocabulary that is learnt for it; none where no text is read."
+    budget: ClassVar[int] = BATCH_TOKENS
+    "What is read at once where nothing is learnt from it."
     unit: ClassVar[str] = "tokens"
     "What there is to be foreseen, by which speed is told."
     n_texts: ClassVar[int | None] = None
@@ -55,9 +57,14 @@ class Job(ABC):
     examples: Examples
     objective: Callable[[Any, Any], Loss]
 
-    def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
+    def __init__(self, config: RunConfig, tokenizer: Tokenizer | None, labels: Mapping[str, int]) -> None:
         """`labels` are those that `labels_in` found."""
-        self.config, self.tokenizer, self.labels = config, tokenizer, tuple(labels)
+        self.config, self.vocabulary, self.labels = config, tokenizer, tuple(labels)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        assert self.vocabulary is not None, "this task reads no text"
+        return self.vocabulary
 
     @classmethod
     def labels_in(cls, rows: Iterable[Row], config: RunConfig) -> dict[str, int]:
@@ -80,6 +87,14 @@ class Job(ABC):
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> Any:
         """These rows as tensors; whatever is drawn is a function of `key` and of each row for itself."""
 
+    def still(self, shards: Shards, rows: np.ndarray) -> Any:
+        """The same where nothing is learnt: always the same."""
+        return self.batch(shards, rows, (0,))
+
+    def save_beside(self, folder: Path) -> None:
+        """What a model cannot be used without."""
+        self.tokenizer.save(folder)
+
     @abstractmethod
     def judge(self, model: Model, shards: Shards, ranks: Ranks) -> Validation:
         """How good the model is on all of `shards`; each rank takes its share."""
@@ -92,10 +107,10 @@ class Job(ABC):
         return ranks.merge(own)
 
     def _batches(self, shards: Shards, ranks: Ranks) -> Iterator[Any]:
-        steps = Steps(shards.lengths[:, : self.examples.n_costly], budget=BATCH_TOKENS, seed=0)
+        steps = Steps(shards.lengths[:, : self.examples.n_costly], budget=self.budget, seed=0)
         everything = [rows for rows, _ in islice(steps.steps(Position()), steps.steps_in_epoch(0))]
         for rows in ranks.share(everything):
-            yield self.batch(shards, rows, (0,))
+            yield self.still(shards, rows)
 
 
 @torch.inference_mode()
