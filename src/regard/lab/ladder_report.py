@@ -33,7 +33,7 @@ def markdown(ladder: Ladder) -> str:
     rows = [HEADER, ["---"] * len(HEADER), *map(cells, ladder.done)]
     lines = ["# The ladder", "", *("| " + " | ".join(row) + " |" for row in rows), ""]
     wanted, trained = ladder.wanted, [done for done in ladder.done if "minutes" in done]
-    time = f"{wanted.steps:,} steps" if wanted.steps else f"{wanted.minutes:g} minutes, validation aside"
+    time = f"{wanted.steps:,} steps" if wanted.steps else f"the steps that {wanted.minutes:g} minutes have at its pace"
     lines.append(f"Each rung that trains has had {time}; the seed is {wanted.seed}. The last two train nothing.")
     if trained:
         energy = Energy(sum(done["joules"] for done in trained), trained[-1]["energy"], trained[-1]["how"])

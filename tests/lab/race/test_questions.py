@@ -217,3 +217,13 @@ def test_a_stack_of_local_attention_reaches_as_far_as_its_path_says() -> None:
     assert limits.paths(farthest + 1, SIZE.window)[name] == SIZE.n_layers + 1
     found = gradient.norms(gradient.racer_of(LOCAL, Setting(size=SIZE)), tokens(1, farthest + 1, SIZE, seed=0))[0]
     assert [bool(norm) for norm in found] == [True] * farthest + [False]
+
+
+def test_a_local_racer_writes_what_it_reads_though_both_ways_cut_the_window_out() -> None:
+    found = racer(LOCAL).model.eval()
+    ids = tokens(2, 150, SIZE, seed=1)
+    state, scores = found.new_state(2, 150), []
+    with torch.inference_mode():
+        for token in ids.split(1, dim=1):
+            scores.append(found.step(token, state))
+        torch.testing.assert_close(torch.stack(scores, dim=1), found(ids).logits, rtol=0, atol=1e-5)
