@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.config import require
 from regard.data.corpus import Row
-from regard.data.examples import Encoded
+from regard.data.examples import Encoded, OfOneTokenizer
 from regard.data.shards import Shards
 from regard.data.shuffle import chances
 from regard.errors import UserError
@@ -25,7 +25,7 @@ TRIES = 2
 
 
 @dataclass(frozen=True)
-class Chunks:
+class Chunks(OfOneTokenizer):
     """A row is a document. Columns: ids of at most `room` tokens; where sentences begin but the first; the document."""
 
     tokenizer: Tokenizer
@@ -35,16 +35,8 @@ class Chunks:
         require(self.room >= 2, f"data.max_len leaves {self.room} tokens for a text", "raise data.max_len")
 
     @property
-    def tokenizers(self) -> Sequence[Tokenizer]:
-        return [self.tokenizer]
-
-    @property
     def limits(self) -> tuple[int, ...]:
         return self.tokenizer.vocab_size, self.room + 1, N_MARKS
-
-    @property
-    def n_costly(self) -> int:
-        return 1
 
     @property
     def rules(self) -> Mapping[str, object]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.data.corpus import Row
-from regard.data.examples import Encoded
+from regard.data.examples import Encoded, OfOneTokenizer
 from regard.data.pairs import padded
 from regard.data.shards import Shards
 from regard.data.shuffle import chances
@@ -28,23 +28,15 @@ BLOCK = 10_000
 
 
 @dataclass(frozen=True)
-class KnownWords:
+class KnownWords(OfOneTokenizer):
     """The known words of each text; what is unknown is passed over. A long text is cut."""
 
     tokenizer: Tokenizer
     max_len: int
 
     @property
-    def tokenizers(self) -> Sequence[Tokenizer]:
-        return [self.tokenizer]
-
-    @property
     def limits(self) -> tuple[int, ...]:
         return (self.tokenizer.vocab_size,)
-
-    @property
-    def n_costly(self) -> int:
-        return 1
 
     @property
     def rules(self) -> Mapping[str, object]:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from regard.data.corpus import Row
-from regard.data.examples import Encoded
+from regard.data.examples import Encoded, OfOneTokenizer
 from regard.data.language import TextBatch
 from regard.data.mapped import take
 from regard.data.shards import Shards
@@ -23,23 +23,15 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Joined:
+class Joined(OfOneTokenizer):
     """A row is a text, or with `whole=False` a piece of one, which has no start and no end. One column: ids."""
 
     tokenizer: Tokenizer
     whole: bool = True
 
     @property
-    def tokenizers(self) -> Sequence[Tokenizer]:
-        return [self.tokenizer]
-
-    @property
     def limits(self) -> tuple[int, ...]:
         return (self.tokenizer.vocab_size,)
-
-    @property
-    def n_costly(self) -> int:
-        return 1
 
     @property
     def rules(self) -> Mapping[str, object]:
