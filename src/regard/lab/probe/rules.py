@@ -32,7 +32,7 @@ def first_named(text: str, options: Sequence[str]) -> str | None:
 
 
 def last_number(text: str) -> float | None:
-    """In digits or in words (to twenty, once, twice); the last, for a sum is often repeated before its result."""
+    """In digits or words (to twenty; once, twice). What stands last: a sum is often repeated before its result."""
     found = [(match.start(), float(match[0].replace(",", ""))) for match in NUMBER.finditer(text)]
     for word, value in WORDS.items():
         found += [(match.start(), float(value)) for match in re.finditer(rf"\b{word}\b", text.casefold())]
