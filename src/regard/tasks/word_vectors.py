@@ -33,7 +33,7 @@ class Analogy:
     answers: tuple[Near, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"answers": [near._asdict() for near in self.answers]}
+        return asdict(self) | {"answers": [{"word": word, "score": round(score, 6)} for word, score in self.answers]}
 
 
 class PlacedVector(NamedTuple):
