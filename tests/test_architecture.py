@@ -167,8 +167,8 @@ def test_the_line_budgets_are_kept(tmp_path: Path) -> None:
 
 def test_tables_have_a_limit_too(tmp_path: Path) -> None:
     (tmp_path / "models" / "presets").mkdir(parents=True)
-    (tmp_path / "models" / "presets" / "all.toml").write_text("x = 1\n" * 1301)
-    assert list(house.check_budgets(tmp_path)) == ["models + weights: 1301 lines of tables, the limit is 1300"]
+    (tmp_path / "models" / "presets" / "all.toml").write_text("x = 1\n" * 1501)
+    assert list(house.check_budgets(tmp_path)) == ["models + weights: 1501 lines of tables, the limit is 1500"]
 
 
 def test_every_excuse_is_still_needed() -> None:
