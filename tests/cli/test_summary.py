@@ -18,7 +18,7 @@ def shown(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     ("name", "offered"),
     [
         ("GPT2", "did you mean gpt2?"),
-        ("vit", "did you mean vit-base, vit-tiny, vit-small or vit-large?"),
+        ("vit", "did you mean vit-base, vit-tiny, vit-small, vit-large or vit-gpt2?"),
         ("bert", "did you mean bert-base, bert-large or bert-tiny?"),
         ("bert-bsae", "bert-base"),
         ("zzzz", "`regard list presets`"),

@@ -304,13 +304,16 @@ def test_the_electra_pair_shares_one_token_table_and_trains_all_of_it() -> None:
     pair, ids = tiny.make_electra_pair(), random_ids(0, 2, 9)
     table = pair.discriminator.encoder.embed.token.weight
     assert pair.generator.encoder.embed.token.weight is table
-    outputs = pair(ids, ids.flip(1))
-    assert outputs[0].logits.shape == (2, 9, tiny.VOCAB)
-    assert outputs[1].logits.shape == (2, 9)
+    at = torch.zeros(2, 9, dtype=torch.bool)
+    at[:, 2] = True
+    found = pair(ids, ids.flip(1), at, torch.tensor([0.2, 0.8]))
+    outputs = [found.guess, found.verdict]
+    assert outputs[0].logits.shape == (2, tiny.VOCAB)  # of what is hidden
+    assert outputs[1].logits.shape == (2, 9)  # of every token
     for out in outputs:  # each half pulls at the table
         (gradient,) = torch.autograd.grad(out.logits.square().sum(), table, retain_graph=True)
         assert gradient.abs().max() > 1e-6
-    assert_all_learn(pair, list(outputs))
+    assert_all_learn(pair, outputs)
 
 
 def test_an_electra_pair_whose_tables_cannot_be_one_is_refused() -> None:

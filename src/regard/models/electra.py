@@ -60,7 +60,7 @@ class Electra(Model):
         generator puts there: each is a place from 0 to 1 in the sum of its probabilities."""
         guess = self.generator(masked, valid, at=at)
         with torch.no_grad():  # nothing flows back through a choice
-            sums = guess.logits.float().softmax(-1).cumsum(-1)  # (N, V)
+            sums = Output(guess.scores, guess.hidden).logits.float().softmax(-1).cumsum(-1)  # (N, V)
             chosen = (sums < draws[:, None] * sums[:, -1:]).sum(-1).clamp(max=sums.size(-1) - 1)
             replaced = original.masked_scatter(at, chosen)
         return ElectraOutput(guess, replaced, self.discriminator(replaced, valid))

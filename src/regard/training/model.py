@@ -150,16 +150,16 @@ def check_model(config: RunConfig, head: str, *, pictures: bool = False) -> None
     if head == "replaced_token" and "init" in config.model:
         hint = "give model.preset; a model is trained on with another task, such as classify"
         raise UserError("generator and discriminator begin together, and not from a trained model", hint)
-    described(config, pictures=pictures)
     with without_memory():
+        if not head and "init" not in config.model:
+            must_translate(model_settings(config)[0], config)
+        described(config, pictures=pictures)
         if "init" in config.model:
             model = _family(trained := _trained(config)).build(purposed(_overlaid(config, trained), head, labels))
         else:
             family, settings = model_settings(config)
             last = config.text.vocab_size - 1
             ids = {"vocab_size": last + 1, "pad_id": last, "eos_ids": (0,), **({} if head else {"start_id": last})}
-            if not head:
-                must_translate(family, config)
             sized = build(family.config, settings, "model") if pictures and head else None
             own = sized or _built(config, family, settings | ids)
             model = _whole(config, family, purposed(own, head, labels))

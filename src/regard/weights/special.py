@@ -176,6 +176,7 @@ def _write_captioner(config: Any) -> dict[str, Any]:
         "encoder.model_type": "vit",
         "decoder.model_type": "gpt2",
         "decoder.n_embd": config.d_model,
+        "decoder.n_inner": config.d_decoder_ff,
         "decoder.attn_pdrop": config.attn_dropout,
         "decoder.is_decoder": True,
         "decoder.add_cross_attention": True,
