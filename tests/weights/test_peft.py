@@ -230,7 +230,8 @@ def test_an_adapter_brings_its_head_to_a_model_without_one(name: str, tmp_path: 
     """The usual adapter for classes: its base on the hub is a model for words, and the head is in the adapter."""
     family, kind = name.split(" ")
     save_base(BODIES[family], tmp_path / "base")
-    change_json(tmp_path / "base/config.json", pad_token_id=0)
+    if family == "llama":  # which has none, and classifies by the last token that is real
+        change_json(tmp_path / "base/config.json", pad_token_id=0)
     cls, _ = tiny.ALL[name]
     labels = {} if kind == "span" else {"num_labels": 3}
     body = getattr(hf, cls).from_pretrained(tmp_path / "base", **labels)
