@@ -116,8 +116,8 @@ def test_the_other_translations_of_the_beam_are_shown_with_their_own_weights(vis
     assert listed == [each["text"] for each in hypotheses]
     with page.expect_response("**/api/attention/head"):
         page.keyboard.press("]")
-    page.wait_for_selector("[aria-pressed=true]:has-text('desk')")
-    page.wait_for_selector(".links .below .word:has-text('desk')")
+    page.locator(".best button[aria-pressed=true]", has_text=hypotheses[1]["text"]).wait_for()
+    page.locator(".links .below").get_by_text(hypotheses[1]["text"].split()[-1]).first.wait_for()
 
 
 @pytest.mark.parametrize("way", ["SVG", "PNG", "CSV"])

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
 from browser.conftest import Opener, Server
 
@@ -69,11 +70,11 @@ def test_every_view_is_reached_by_mouse_and_by_two_keys(visit: Opener) -> None:
         page.locator("h1").click()  # away from what may be typed into
         page.keyboard.press("g")
         page.keyboard.press(letter)
+        page.wait_for_url(lambda url, name=name: f"#/{name}" in url)
         page.wait_for_selector(VIEWS[name])
-        assert f"#/{name}" in page.url
     for link in page.locator("nav a").all():
         link.click()
-        assert link.get_attribute("aria-current") == "page"
+        expect(link).to_have_attribute("aria-current", "page")
     page.wait_for_selector(VIEWS["model"])
 
 

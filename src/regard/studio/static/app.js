@@ -109,7 +109,7 @@ function App() {
   useKeys(keys, 0);
   useEffect(() => {
     const after = (event) => {
-      if (Date.now() - waitsForView.current > 1500 || !letters[event.key] || event.key === "g" && waitsForView.current > Date.now() - 5) return;
+      if (Date.now() - waitsForView.current > 1500 || !letters[event.key]) return;
       waitsForView.current = 0;
       event.preventDefault();
       event.stopImmediatePropagation();
