@@ -6,8 +6,6 @@ Both start from the same weights and head, with the same optimizer, clipping and
 turns.py. The score is sentences a second.
 """
 
-import argparse
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +13,21 @@ import numpy as np
 import torch
 import transformers
 from torch.nn.utils.rnn import pad_sequence
-from turns import Batch, Contest, run
+from turns import Batch, Contest, main
 
 from regard.data.labelled import collate_labelled
+from regard.pretrained.installed import path_of
 from regard.training.config import DataConfig, RunConfig, TrainConfig
 from regard.training.loop import Trainer
 from regard.training.run import assemble
-from regard.weights.store import save_model
 
 
 def assembled(path: Path, folder: Path, precision: str) -> Trainer:
     train = TrainConfig(batch_tokens=1_000, lr=5e-5, label_smoothing=0.0, precision=precision)  # type: ignore[arg-type]
-    data = DataConfig(train=(str(path),), columns=("content", "label"), max_len=66)
-    return assemble(RunConfig(task="classify", data=data, model={"init": "minilm"}, train=train), folder, [])
+    data = DataConfig(train=(str(path),), columns=("sentence", "label"), max_len=66)
+    return assemble(
+        RunConfig(task="classify", data=data, model={"init": str(path_of("minilm"))}, train=train), folder, []
+    )
 
 
 def contest_of(trainer: Trainer, folder: Path) -> Contest:
@@ -51,18 +51,5 @@ def contest_of(trainer: Trainer, folder: Path) -> Contest:
     return Contest(trainer, theirs, whole, single, together, lambda batch: len(batch["labels"]), {})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
-    options = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    with tempfile.TemporaryDirectory() as name:
-        trainer = assembled(options.data, Path(name), options.precision)
-        save_model(trainer.model, Path(name) / "model")
-        run("finetuning", contest_of(trainer, Path(name) / "model"), Path(name), options.steps, "Sentences")
-
-
 if __name__ == "__main__":
-    main()
+    main("finetuning", assembled, contest_of, steps=60, unit="Sentences")

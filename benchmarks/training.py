@@ -6,8 +6,6 @@ Both start from the same weights, with the same optimizer, clipping, dropout and
 says turns.py. The score is target tokens a second.
 """
 
-import argparse
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +13,12 @@ import numpy as np
 import torch
 import transformers
 from torch.nn.utils.rnn import pad_sequence
-from turns import Batch, Contest, run
+from turns import Batch, Contest, main
 
 from regard.data.pairs import collate
 from regard.training.config import DataConfig, RunConfig, TrainConfig
 from regard.training.loop import Trainer
 from regard.training.run import assemble
-from regard.weights.store import save_model
 
 
 def assembled(path: Path, folder: Path, precision: str) -> Trainer:
@@ -56,18 +53,5 @@ def contest_of(trainer: Trainer, folder: Path) -> Contest:
     return Contest(trainer, theirs, whole, single, together, lambda b: int((b["labels"] != -100).sum()), options)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
-    options = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    with tempfile.TemporaryDirectory() as name:
-        trainer = assembled(options.data, Path(name), options.precision)
-        save_model(trainer.model, Path(name) / "model")
-        run("training", contest_of(trainer, Path(name) / "model"), Path(name), options.steps, "Target tokens")
-
-
 if __name__ == "__main__":
-    main()
+    main("training", assembled, contest_of, steps=40, unit="Target tokens")

@@ -6,6 +6,8 @@ batching* (each cuts the epoch in its own way; the Trainer groups by length, wit
 average).
 """
 
+import argparse
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from harness import machine, report
 
 from regard.data.batches import Position, Steps
 from regard.training.loop import Trainer
+from regard.weights.store import save_model
 
 WARM_UP = 3
 Batch = dict[str, torch.Tensor]
@@ -126,3 +129,24 @@ def run(name: str, contest: Contest, folder: Path, steps: int, unit: str) -> Non
         f"{unit} a second, above 1 ours is faster; medians over the steps, which take turns. {size / 1e6:.1f} M "
         f"parameters, {precision}, {budget:,} tokens a step, of which {padding:.1%} are padding in an epoch of ours.",
     )
+
+
+def main(
+    name: str,
+    assembled: Callable[[Path, Path, str], Trainer],
+    contest_of: Callable[[Trainer, Path], Contest],
+    *,
+    steps: int,
+    unit: str,
+) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
+    options = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        trainer = assembled(options.data, folder, options.precision)
+        save_model(trainer.model, folder / "model")
+        run(name, contest_of(trainer, folder / "model"), folder, options.steps, unit)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,20 +21,20 @@ MOST_ROWS = 400
 "Rows of a table on a page; the rest is in the CSV."
 
 
-class Shown:
-    def drawing(self) -> Drawing:
-        raise NotImplementedError
+class Shown(ABC):
+    @abstractmethod
+    def drawing(self) -> Drawing: ...
 
+    @abstractmethod
     def table(self) -> list[Sequence[object]]:
         """All numbers as rows under a header."""
-        raise NotImplementedError
 
+    @abstractmethod
     def numbers(self) -> NDArray[np.float32]:
         """The main matrix or vector."""
-        raise NotImplementedError
 
-    def to_dict(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]: ...
 
     def svg(self) -> str:
         return svg(self.drawing())
