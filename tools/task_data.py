@@ -2,7 +2,7 @@
 
 SOURCE holds the sets as they are published, a folder each: mrpc/msr_paraphrase_train.txt.gz, nltk_small/rte.zip,
 squad_v1.1_dev/*.json.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz, sotu_text/*.txt.gz. TARGET (by default ./data)
-gets plain tables with a test set of each. What decides is a hash, so the same files make the same split. SST-2, CoLA
+gets plain tables with a test set of each. What decides is a hash, so the same files make the same split. CoLA
 and WNUT17 need nothing: the recipes read their files as they are.
 """
 
@@ -101,6 +101,13 @@ def fill(source: Path, target: Path) -> None:
         print(f"{out}: {len(some):,} sentences")
 
 
+def sst2(source: Path, target: Path) -> None:
+    """GLUE's training set, and its development set as the test: the two files call their columns differently."""
+    for out, name in {"train": "glue_train", "test": "glue_dev"}.items():
+        _, *rows = (line.split("\t") for line in lines(source / "sst2" / f"{name}.tsv.gz"))
+        write_table(target / "sst2" / f"{out}.tsv", ("text", "label"), [(text, label) for label, text in rows])
+
+
 def words(source: Path, target: Path) -> None:
     """Tatoeba's English sides, each once, and the sentences of the State of the Union addresses."""
     rows = lines(source / "tatoeba_pt_en" / "train.pt-en.tsv.gz")
@@ -161,6 +168,7 @@ MAKERS: dict[str, Callable[[Path, Path], None]] = {
     "mrpc": mrpc,
     "rte": rte,
     "squad": squad,
+    "sst2": sst2,
     "fill": fill,
     "words": words,
     "pretrain": pretrain,
