@@ -12,10 +12,12 @@ import regard
 from models import tiny
 from regard.errors import UserError
 from regard.layers import int8
+from regard.layers.half import HalfWeight, has_kernel
 from regard.layers.int8 import Int8Weight
 from regard.models.base import Model
+from regard.pretrained.bundled import TRANSLATOR, by_name
 from regard.weights import precision
-from regard.weights.precision import bytes_of, chosen
+from regard.weights.precision import bytes_of, chosen, is_lossless
 from tasks import generators, translators
 
 
@@ -41,15 +43,16 @@ def folder(tmp_path: Path) -> Path:
     return generators.save(tmp_path, generators.model())
 
 
-@pytest.mark.parametrize("name", ["fp32", "bf16", "int8"])
+@pytest.mark.parametrize("name", ["fp32", "bf16", "fp16", "int8"])
 def test_every_precision_writes(folder: Path, name: Any) -> None:
     written = regard.load(folder, precision=name)("The book", limit=8)
     assert 1 <= len(written.ids) <= 8
 
 
-def test_int8_is_in_every_large_product_and_nowhere_else(folder: Path) -> None:
-    model = regard.load(folder, precision="int8").model
-    held = [name for name, module in model.named_modules() if isinstance(getattr(module, "weight", None), Int8Weight)]
+@pytest.mark.parametrize(("name", "kind"), [("int8", Int8Weight), ("fp16", HalfWeight)])
+def test_shorter_weights_are_in_every_large_product_and_nowhere_else(folder: Path, name: Any, kind: type) -> None:
+    model = regard.load(folder, precision=name).model
+    held = [name for name, module in model.named_modules() if isinstance(getattr(module, "weight", None), kind)]
     parts = ("attn.qkv", "attn.o", "ffn.gate_up", "ffn.down")
     layers = [f"decoder.blocks.{layer}.{part}" for layer in range(model.config.n_layers) for part in parts]
     assert sorted(held) == sorted([*layers, "decoder.embed.token", "unembed"])
@@ -69,12 +72,31 @@ def test_auto_takes_int8_from_a_size_on(folder: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("steps", [None, 63])
-def test_auto_takes_fp32_where_the_kernel_is_gone_or_coarse(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int | None
+@pytest.mark.parametrize("half", [True, False])
+def test_auto_takes_fp16_where_eight_bits_are_gone_or_coarse_and_fp32_where_both_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int | None, half: bool
 ) -> None:
     monkeypatch.setattr(precision, "LARGE", 0)
     monkeypatch.setattr(precision, "largest_step", lambda: steps)
-    assert chosen("auto", folder) == "fp32"
+    monkeypatch.setattr(precision, "has_kernel", lambda: half)
+    assert chosen("auto", folder) == ("fp16" if half else "fp32")
+
+
+def test_nothing_is_lost_where_the_file_holds_half_floats_itself(folder: Path) -> None:
+    assert is_lossless("fp32", folder)
+    assert not is_lossless("fp16", folder)
+    assert is_lossless("fp16", Path(by_name(TRANSLATOR)))
+    assert chosen("auto", Path(by_name(TRANSLATOR))) == ("fp16" if has_kernel() else "fp32")
+    assert not is_lossless("int8", Path(by_name(TRANSLATOR)))
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_bundled_translator_writes_the_same_in_half_floats(beam: int) -> None:
+    texts = ["O livro está em cima da mesa.", "Em Dezembro, Lucas irá viajar ao Rio.", "Onde fica a estação de trem?"]
+    plain, half = (regard.load(TRANSLATOR, precision=name).many(texts, beam=beam) for name in ("fp32", "fp16"))
+    for one, other in zip(plain, half, strict=True):
+        assert other.text == one.text
+        assert other.log_probability == pytest.approx(one.log_probability, abs=1e-4)
 
 
 def test_auto_takes_fp32_on_another_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,11 +108,12 @@ def test_auto_takes_fp32_on_another_device(folder: Path, monkeypatch: pytest.Mon
 def test_unknown_precisions_are_refused(folder: Path) -> None:
     with pytest.raises(UserError, match="did you mean 'int8'"):
         regard.load(folder, precision="int88")  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="for the CPU"):
-        chosen("int8", folder, "cuda")
+    for name in ("fp16", "int8"):
+        with pytest.raises(UserError, match=f"{name} is for the CPU"):
+            chosen(name, folder, "cuda")
 
 
-@pytest.mark.parametrize("name", ["fp32", "int8"])
+@pytest.mark.parametrize("name", ["fp32", "fp16", "int8"])
 def test_a_summary_counts_the_same_whatever_became_of_the_weights(tmp_path: Path, name: Any) -> None:
     plain = translators.model()
     summary = regard.load(translators.save(tmp_path), precision=name).summary()

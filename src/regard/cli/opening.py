@@ -49,10 +49,10 @@ OFF: dict[str, tuple[Any, ...]] = {"is_decoder": (False,), "add_cross_attention"
 
 precision_option = click.option(
     "--precision",
-    type=click.Choice(["auto", "fp32", "bf16", "int8"]),
+    type=click.Choice(["auto", "fp32", "bf16", "fp16", "int8"]),
     default="auto",
     show_default=True,
-    help="Bits of the weights: auto takes int8 for large models where this CPU multiplies in eight bits.",
+    help="Bits of the weights: for large models auto takes int8 where this CPU multiplies in eight bits, else fp16.",
 )
 
 GIVE = "give the model's directory, a .gguf file, or hf:owner/name"
@@ -81,23 +81,25 @@ def check_name(model: str) -> None:
 def open_task(model: str | None, task: type[T], precision: str = "auto") -> T:
     """The model as this task; without one, what is bundled or installed for it."""
     from regard.tasks.load import load_task
-    from regard.weights.precision import chosen
 
     path = find_model(usual(task.__name__) if model is None else model)
-    return load_task(path, task, told(chosen(precision, path), precision))
+    return load_task(path, task, told_precision(precision, path))
 
 
 def open_any(model: str | None, precision: str = "auto") -> Any:
     """The model as the task that it is made for; without one, the bundled translator."""
     from regard.tasks.load import load
-    from regard.weights.precision import chosen
 
     path = find_model(usual("Translator") if model is None else model)
-    return load(path, precision=told(chosen(precision, path), precision))
+    return load(path, precision=told_precision(precision, path))
 
 
-def told(found: "Precision", asked: str) -> "Precision":
-    if asked == "auto" and found != "fp32":
+def told_precision(asked: str, path: Path) -> "Precision":
+    """What is taken for the model; where that was left to us and is not what the file holds, it is said."""
+    from regard.weights.precision import chosen, is_lossless
+
+    found = chosen(asked, path)
+    if asked == "auto" and not is_lossless(found, path):
         tell(f"weights in {found}, which is faster here (--precision fp32 keeps the file's numbers)")
     return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli.counting import Count
-from regard.cli.opening import check_name, find_model, precision_option, told
+from regard.cli.opening import check_name, find_model, precision_option, told_precision
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.files import expanded, write_json
@@ -66,12 +66,12 @@ def command(
         from regard.lab.probe.report import Report, describe_model, run
         from regard.lab.probe.table import PROBES, Asked
         from regard.tasks.load import load
-        from regard.weights.precision import chosen
 
         path = find_model(name)
-        task = load(path, precision=told(chosen(precision, path), precision))
+        bits = told_precision(precision, path)
+        task = load(path, precision=bits)
         parts = PROBES[kind](task, Asked([expanded(path) for path in data], limit, seed, max_new))
-        known = describe_model(task.model, name, path, chosen(precision, path))
+        known = describe_model(task.model, name, path, bits)
     count = Count("rows", sum(part.total for part in parts))
     findings, stop = run(parts, count.heard)
     count.close()

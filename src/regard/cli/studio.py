@@ -47,7 +47,7 @@ class Given(NamedTuple):
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
 @click.option(
     "--precision",
-    type=click.Choice(["fp32", "bf16", "int8"]),
+    type=click.Choice(["fp32", "bf16", "fp16", "int8"]),
     default="fp32",
     show_default=True,
     help="Bits of the weights; only fp32 shows the file's own numbers.",

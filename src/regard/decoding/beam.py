@@ -157,15 +157,21 @@ class _Search:
         grown, parents, behind = self._expand(log_probs)
         self.length += 1
         over = torch.isin(grown.ids[..., -1], self.ends) | (self.limits <= self.length)[:, None]
-        over &= grown.values > -torch.inf
-        self._finish(grown, over)
+        some_over = bool(over.any())  # of most steps none: what follows is then nothing
+        if some_over:
+            over &= grown.values > -torch.inf
+            self._finish(grown, over)
         if self.trees is not None:
             self._record(log_probs, grown, parents, behind)
-        live = grown._replace(values=grown.values.masked_fill(over, -torch.inf))
-        is_open = self._can_improve(live.values)
-        self._leave((~is_open).nonzero()[:, 0])
         rows = torch.arange(0, n * width, width, device=parents.device)[:, None] + parents
-        return self._go_on(is_open.nonzero()[:, 0], live, rows)
+        self._go_on(grown._replace(values=grown.values.masked_fill(over, -torch.inf)) if some_over else grown)
+        if self.finished.values.size(1):
+            is_open = self._can_improve(self.live.values)
+            if not is_open.all():
+                rows = rows[is_open]
+                self._leave((~is_open).nonzero()[:, 0])
+                self._keep(is_open.nonzero()[:, 0])
+        return rows.flatten()
 
     def _force(self, log_probs: Tensor) -> Tensor:
         if self.length >= self.forced.size(1):
@@ -207,11 +213,13 @@ class _Search:
         worst = -torch.inf if few else self.finished.values[:, -1]
         return totals.amax(-1) / length.float() ** penalty > worst
 
-    def _go_on(self, keep: Tensor, live: _Paths, rows: Tensor) -> Tensor:
-        self.live, self.finished = live.of(keep), self.finished.of(keep)
-        self.sentences, self.limits, self.forced = (x[keep] for x in (self.sentences, self.limits, self.forced))
-        self.last = self.live.ids[..., -1].flatten()[:, None]
-        return rows[keep].flatten()
+    def _go_on(self, live: _Paths) -> None:
+        self.live, self.last = live, live.ids[..., -1].flatten()[:, None]
+
+    def _keep(self, sentences: Tensor) -> None:
+        self.finished = self.finished.of(sentences)
+        self.sentences, self.limits, self.forced = (x[sentences] for x in (self.sentences, self.limits, self.forced))
+        self._go_on(self.live.of(sentences))
 
     def _leave(self, rows: Tensor) -> None:
         """These sentences are over."""

@@ -19,21 +19,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-FBGEMM: Any = getattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32", None)
+from regard.layers.short import ShortWeight, kernel
+
+FBGEMM = kernel("quantized", "linear_with_input_q_dq_qweight_dq_output_fp32")
 TINY = torch.finfo(torch.float32).tiny
 ROWS = 4096
 "Rows that are rounded at once."
 
 
-class Int8Weight:
-    """A matrix (N, K) in eight bits: the linear layer calls `product`, an embedding takes `rows`."""
-
-    dtype = torch.float32  # of what goes in and comes out
-
+class Int8Weight(ShortWeight):
     def __init__(self, values: Tensor, scales: Tensor, *, table: bool = False) -> None:
-        self.values, self.scales, self.table = values, scales, table  # (N, K) int8, (N) float
-        self.shape = values.shape
-        self.packed: Any = None
+        super().__init__(values, table=table)  # (N, K) int8
+        self.scales = scales  # (N) float
 
     @classmethod
     def of(cls, weight: Tensor, *, table: bool = False) -> "Int8Weight":
@@ -50,13 +47,9 @@ class Int8Weight:
     def joined(cls, parts: Sequence["Int8Weight"]) -> "Int8Weight":
         return cls(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
 
-    def pack(self) -> None:
-        """Into the order in which the kernel reads, if not yet done; only a table needs the plain order as well."""
-        if self.packed is not None or largest_step() is None:
-            return
-        self.packed = prepack(self.values, self.scales)
-        if not self.table:
-            self.values = self.values.new_empty(0)
+    def pack(self, bias: Tensor | None = None) -> None:
+        if self.packed is None and largest_step() is not None:
+            self.packed_as(prepack(self.values, self.scales))
 
     def rows(self, ids: Tensor) -> Tensor:
         return turn(self.values[ids] * self.scales[ids][..., None]).view(*ids.shape, -1)  # turned twice is turned back
@@ -67,7 +60,7 @@ class Int8Weight:
             return functional.linear(turned, self.values * self.scales[:, None], bias).view(*x.shape[:-1], -1)
         if self.packed is None:
             self.pack()
-        scale = turned.abs().amax(-1, keepdim=True)  # (M, 1)
+        scale = torch.linalg.vector_norm(turned, torch.inf, -1, keepdim=True)  # (M, 1) the largest number of each row
         # A row of zeros becomes 0 / 0, and whatever the kernel makes of that, 0 again when it is multiplied back.
         out = FBGEMM(turned.div_(scale), 1 / steps, steps + 1, self.packed)  # (M, N)
         out = out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale, out=out)

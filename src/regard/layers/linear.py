@@ -1,6 +1,6 @@
 """The linear layer, x W^T + b, by the fastest product that this PyTorch and this CPU have for it.
 
-Float weights go through MKL or oneDNN, eight-bit weights through fbgemm (int8.py); models see one function.
+Float weights go through MKL or oneDNN, shorter ones through fbgemm (half.py, int8.py); models see one function.
 """
 
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.layers.int8 import Int8Weight
+from regard.layers.short import ShortWeight, kernel
 
 LARGE = 500_000
 "A matrix of so many numbers, read from memory, is faster through oneDNN: twice for one row, a tenth for 32."
-ONEDNN: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
+ONEDNN: Any = kernel("mkldnn", "_linear_pointwise") if torch.backends.mkldnn.is_available() else None
 
-Weight = Tensor | Int8Weight
+Weight = Tensor | ShortWeight
 
 
 def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
     """oneDNN's product is for float32 on a CPU, and knows neither gradients nor automatic bfloat16."""
-    if isinstance(weight, Int8Weight):
+    if isinstance(weight, ShortWeight):
         return weight.product(x, bias)
     large = ONEDNN is not None and weight.numel() >= LARGE and x.numel() > 0
     plain = x.dtype == weight.dtype == torch.float32 and x.is_cpu and weight.is_cpu
@@ -32,11 +32,11 @@ def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
 
 def lookup(ids: Tensor, table: Weight) -> Tensor:
     """The rows of a token table."""
-    return table.rows(ids) if isinstance(table, Int8Weight) else functional.embedding(ids, table)
+    return table.rows(ids) if isinstance(table, ShortWeight) else functional.embedding(ids, table)
 
 
 class Linear(nn.Linear):
-    weight: Weight  # type: ignore[assignment]  # a Parameter in PyTorch, here perhaps in eight bits
+    weight: Weight  # type: ignore[assignment]  # a Parameter in PyTorch, here perhaps a shorter one
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
@@ -54,9 +54,9 @@ def joined(parts: Sequence[Linear]) -> Linear:
 
 
 def join(weights: Sequence[Weight]) -> Weight:
-    eight_bits = [weight for weight in weights if isinstance(weight, Int8Weight)]
+    short = [weight for weight in weights if isinstance(weight, ShortWeight)]
     floats = [weight.detach() for weight in weights if isinstance(weight, Tensor)]
-    return Int8Weight.joined(eight_bits) if eight_bits else torch.cat(floats)
+    return type(short[0]).joined(short) if short else torch.cat(floats)
 
 
 def hold(layer: nn.Module, name: str, value: Weight) -> None:

@@ -17,7 +17,7 @@ from torch.nn import functional
 from regard.config import require
 from regard.errors import pick
 from regard.layers.dropout import Dropout
-from regard.layers.int8 import Int8Weight
+from regard.layers.short import ShortWeight
 
 MAX_RANK = 2**14
 
@@ -105,8 +105,8 @@ def require_plain(model: nn.Module) -> None:
 
 def require_trainable(model: nn.Module) -> None:
     require_plain(model)
-    short = any(isinstance(getattr(layer, "weight", None), Int8Weight) for layer in model.modules())
-    require(not short, "weights in eight bits cannot be trained", "open the model in fp32 or bf16")
+    short = any(isinstance(getattr(layer, "weight", None), ShortWeight) for layer in model.modules())
+    require(not short, "weights in fewer bits cannot be trained", "open the model in fp32 or bf16")
 
 
 @torch.no_grad()

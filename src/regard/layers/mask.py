@@ -42,6 +42,8 @@ class Mask:
 
     def dense(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor | None:
         """(B or 1, 1, T, S) boolean, or None when nothing is closed; computed once for all layers."""
+        if not self.causal and self.valid is None and self.window is None and self.documents is None:
+            return None
         key = n_queries, n_keys
         if key not in self._dense:
             self._dense[key] = self._build(n_queries, n_keys, device)
@@ -62,8 +64,6 @@ class Mask:
             rules.append(self.documents[:, :, None] == self.documents[:, None, :])
         if self.window is not None:
             rules.append(self._near(queries, keys) | (queries < self.n_global) | (keys < self.n_global))
-        if not rules:
-            return None
         allowed = rules[0]
         for rule in rules[1:]:
             allowed = allowed & rule

@@ -70,7 +70,7 @@ class KeyValueState:
         start, self.end, self._steps = self._equal, self._equal + n_tokens, n_tokens
         self._views()
         self._fresh, self._slots = tuple(each[:, :, start:] for each in self._held), None
-        if self._writers is not None:
+        if self._writers is not None and len(self.lengths) > 1:
             self._writers[:, start : self.end] = torch.arange(len(self.lengths), device=self.lengths.device)[:, None]
         positions = torch.arange(start, self.end, device=self.lengths.device)[None]
         return positions, Mask(causal=n_tokens > 1)  # one query comes after all its keys: nothing to close

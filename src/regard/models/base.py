@@ -15,9 +15,9 @@ from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import Block
 from regard.layers.choices import StackConfig
 from regard.layers.head import Scores
-from regard.layers.int8 import Int8Weight
 from regard.layers.lora import require_plain
 from regard.layers.position import RelativeBias
+from regard.layers.short import ShortWeight
 from regard.machine import return_memory
 
 
@@ -129,8 +129,8 @@ class Model(nn.Module):
             if isinstance(module, Block):
                 module.fuse()
         for module in self.modules():
-            if isinstance(weight := getattr(module, "weight", None), Int8Weight):
-                weight.pack()
+            if isinstance(weight := getattr(module, "weight", None), ShortWeight):
+                weight.pack(getattr(module, "bias", None))
         return_memory()
         return self
 

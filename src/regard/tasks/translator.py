@@ -186,6 +186,8 @@ class Translator:
     @torch.inference_mode()
     def _search(self, rows: Sequence[Sequence[int]], search: Search) -> list[list[Hypothesis]]:
         src, valid = padded(rows, self.model.config.pad_id or 0, self.model.device)
+        if len({len(row) for row in rows}) == 1:
+            valid = None  # nothing to close
         limits = [self._limit(len(row), search) for row in rows]
         state = self.model.new_state(self.model.encode(src, valid), valid, max(limits))
         start = torch.full((len(rows),), self.model.config.start_id, device=src.device)
@@ -200,8 +202,7 @@ class Translator:
 
     def _step(self, ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
         scores = self.model.step(ids, state, valid)
-        scores[:, self._silent] = -torch.inf
-        return scores
+        return scores.index_fill_(1, self._silent, -torch.inf)
 
     def _written(self, part: _Part, found: list[Hypothesis]) -> Translation:
         assert part.ids is not None

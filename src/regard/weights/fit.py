@@ -11,12 +11,17 @@ from torch import Tensor, nn
 from regard.config import require
 from regard.errors import UserError
 from regard.layers.embedding import TokenTable
+from regard.layers.half import HalfWeight
 from regard.layers.head import Unembed
 from regard.layers.int8 import Int8Weight
 from regard.layers.linear import Linear, hold
+from regard.layers.short import ShortWeight
 from regard.models.base import without_memory
 from regard.weights.keymap import Source
 from regard.weights.tensorfile import FLOATS, Entry, read_one
+
+SHORT: dict[torch.dtype | None, type[ShortWeight]] = {torch.float16: HalfWeight, torch.int8: Int8Weight}
+"How the matrices of a model are held in so many bits; the rest of it is then float32."
 
 
 @contextmanager
@@ -76,7 +81,7 @@ def check_copies(path: Path, copies: Mapping[str, str | Tensor], entries: Mappin
 def assign(
     model: nn.Module, sources: Iterable[Source], read: Callable[[Source], Tensor], dtype: torch.dtype | None
 ) -> None:
-    """One tensor at a time, so that no second copy of the weights is ever held; int8 is for matrices alone.
+    """One tensor at a time, so that no second copy of the weights is ever held.
 
     The largest comes first, while there is nothing beside it.
     """
@@ -84,16 +89,16 @@ def assign(
     for source in sorted(sources, key=lambda source: -sum(sizes[name] for name in source.ours)):
         tensor = read(source)
         if dtype is not None:
-            tensor = tensor.to(torch.float32 if dtype is torch.int8 else dtype)
+            tensor = tensor.to(torch.float32 if dtype in SHORT else dtype)
         for name, part in zip(source.ours, source.edit.split(tensor), strict=True):
             owner, _, leaf = name.rpartition(".")
             layer = model.get_submodule(owner)
             hold(layer, leaf, part)
-            if dtype is torch.int8 and leaf == "weight":
-                to_eight_bits(layer)
+            if dtype in SHORT and leaf == "weight":
+                shorten(layer, dtype)
 
 
-def to_eight_bits(model: nn.Module) -> None:
+def shorten(model: nn.Module, dtype: torch.dtype | None) -> None:
     for layer in model.modules():
         if isinstance(layer, Linear | TokenTable | Unembed) and isinstance(layer.weight, Tensor):
-            hold(layer, "weight", Int8Weight.of(layer.weight.detach(), table=isinstance(layer, TokenTable)))
+            hold(layer, "weight", SHORT[dtype].of(layer.weight.detach(), table=isinstance(layer, TokenTable)))

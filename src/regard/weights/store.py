@@ -15,7 +15,7 @@ from regard.layers.lora import merge, require_plain
 from regard.machine import return_memory
 from regard.models.base import Model
 from regard.pretrained.bundled import by_name
-from regard.weights.fit import assign, check, check_copies, described_by, to_eight_bits
+from regard.weights.fit import SHORT, assign, check, check_copies, described_by, shorten
 from regard.weights.keymap import KeyMap, Source
 from regard.weights.layout import LAYOUTS, Layout
 from regard.weights.peft import CONFIG, is_adapter, load_adapter, read_settings, with_head
@@ -32,12 +32,13 @@ def load_model(
     """The bare torch module, in evaluation mode: `load_model("DIR")(ids).logits`.
 
     `source` is a directory in Hugging Face layout, a GGUF file, or `hf:owner/name`, which may be pinned to a
-    `revision`; an adapter of PEFT is merged into its model. `dtype=None` keeps the type of the file. On the device
-    `meta` no weight is read.
+    `revision`; an adapter of PEFT is merged into its model. `dtype=None` keeps the type of the file. Of float16 and
+    int8 on a CPU only matrices are made, and all sums are in float32. On the device `meta` no weight is read.
     """
     path = locate(source, revision)
-    home = home_of(path)
-    exact = torch.float32 if dtype is torch.int8 and home != path else dtype  # nothing is added to eight bits
+    home, short = home_of(path), dtype in SHORT and device in ("cpu", "meta")
+    later = dtype in SHORT and (home != path or not short)  # nothing is added to fewer bits
+    exact = torch.float32 if later else dtype
     if home.is_file():
         from regard.weights.gguf import load_gguf  # slow to import, and only GGUF files need it
 
@@ -47,10 +48,10 @@ def load_model(
     if home != path:
         load_adapter(model, path)
         merge(model)
-    if exact != dtype and device != "meta":
-        to_eight_bits(model)
+    if later and short and device != "meta":
+        shorten(model, dtype)
     return_memory()
-    return model.to(device).eval()
+    return model.to(device, None if short else dtype).eval()
 
 
 def home_of(path: Path) -> Path:

@@ -1,0 +1,53 @@
+"""A matrix in fewer bits than a float32, of which a linear layer or a table sees what it can do, not how it is held."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+
+class ShortWeight(ABC):
+    """(N, K). The linear layer calls `product`, an embedding takes `rows`; what goes in and comes out is float32."""
+
+    dtype = torch.float32
+
+    def __init__(self, values: Tensor, *, table: bool = False) -> None:
+        self.values, self.table = values, table
+        self.shape = values.shape
+        self.packed: Any = None
+
+    @classmethod
+    @abstractmethod
+    def of(cls, weight: Tensor, *, table: bool = False) -> Self:
+        """Rounded; of a `table` rows are asked for as well."""
+
+    @classmethod
+    @abstractmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """One matrix of the rows of all."""
+
+    @abstractmethod
+    def pack(self, bias: Tensor | None = None) -> None:
+        """Into the order in which the kernel reads, if there is one and it is not yet done."""
+
+    @abstractmethod
+    def rows(self, ids: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
+        """x W^T + bias, for x (..., K)."""
+
+    def packed_as(self, packed: Any) -> None:
+        """Only a table needs the plain order as well."""
+        self.packed = packed
+        if not self.table:
+            self.values = self.values.new_empty(0)
+
+
+def kernel(library: str, name: str) -> Any:
+    """One of PyTorch's operators without its wrapper, which costs as much as a small product; None where it is gone."""
+    packet = getattr(getattr(torch.ops, library), name, None)
+    overload = getattr(packet, "default", None)
+    return getattr(overload, "_op", overload)
