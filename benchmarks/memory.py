@@ -58,6 +58,7 @@ def gpt2(folder: Path) -> dict[str, Contestant]:
     own = given + "model = load_model(folder, dtype=torch.{}).fuse()" + WRITE
     return {
         "regard int8": Contestant(OURS, own.format("int8")),
+        "regard fp16": Contestant(OURS, own.format("float16")),
         "CTranslate2 int8": Contestant("import ctranslate2", engine),
         "regard fp32": Contestant(OURS, own.format("float32")),
         "transformers fp32": Contestant(TRANSFORMERS, theirs),
@@ -72,6 +73,7 @@ def smollm2(_: Path) -> dict[str, Contestant]:
     own = given + "model = load_model(file, dtype=torch.{}).fuse()" + WRITE
     return {
         "regard int8": Contestant(OURS, own.format("int8")),
+        "regard fp16": Contestant(OURS, own.format("float16")),
         "regard fp32": Contestant(OURS, own.format("float32")),
         "llama.cpp": Contestant("import llama_cpp\nfrom itertools import islice", llama),
     }
@@ -84,6 +86,7 @@ def minilm(_: Path) -> dict[str, Contestant]:
     imports = "import torch; torch.set_num_threads(2)\nfrom sentence_transformers import SentenceTransformer"
     return {
         "regard int8": Contestant(OURS, own.format("int8")),
+        "regard fp16": Contestant(OURS, own.format("fp16")),
         "regard fp32": Contestant(OURS, own.format("fp32")),
         "sentence-transformers": Contestant(imports, theirs),
     }
@@ -91,9 +94,17 @@ def minilm(_: Path) -> dict[str, Contestant]:
 
 CASES = {"gpt2": gpt2, "smollm2": smollm2, "minilm": minilm}
 PAIRS = {
-    "gpt2": [("regard int8", "CTranslate2 int8"), ("regard fp32", "transformers fp32")],
-    "smollm2": [("regard int8", "llama.cpp"), ("regard fp32", "llama.cpp")],
-    "minilm": [("regard int8", "sentence-transformers"), ("regard fp32", "sentence-transformers")],
+    "gpt2": [
+        ("regard int8", "CTranslate2 int8"),
+        ("regard fp16", "CTranslate2 int8"),
+        ("regard fp32", "transformers fp32"),
+    ],
+    "smollm2": [("regard int8", "llama.cpp"), ("regard fp16", "llama.cpp"), ("regard fp32", "llama.cpp")],
+    "minilm": [
+        ("regard int8", "sentence-transformers"),
+        ("regard fp16", "sentence-transformers"),
+        ("regard fp32", "sentence-transformers"),
+    ],
 }
 
 

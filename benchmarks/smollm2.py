@@ -74,6 +74,7 @@ def main() -> None:
     file = path_of("smollm2")
     prompt = regard.load("smollm2").encode(TEXT)  # type: ignore[operator]
     runs = {
+        "regard fp16": ours(prompt, options.new, "fp16"),
         "regard int8": ours(prompt, options.new, "int8"),
         "regard fp32": ours(prompt, options.new, "fp32"),
         "llama.cpp": through_llama(file, prompt, options.new),

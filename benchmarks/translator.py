@@ -37,7 +37,7 @@ Translate = Callable[[list[str]], Iterable[str]]
 def ours(model: str | Path) -> dict[str, tuple[Translate, Translate]]:
     """By name: one at a time, and all at once."""
     found: dict[str, tuple[Translate, Translate]] = {}
-    for kind in ("int8", "fp32"):
+    for kind in ("fp16", "int8", "fp32"):
         task = regard.load(model, precision=kind)
         for beam in BEAMS:
             found[f"regard {kind}, beam {beam}"] = partial(single, task, beam), partial(together, task, beam)

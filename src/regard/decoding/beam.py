@@ -152,9 +152,11 @@ class _Search:
     def advance(self, scores: Tensor) -> Tensor:
         """Scores (n · W, V) of the next tokens to the rows of the state that go on, in their new order."""
         n, width = self.live.values.shape
-        log_probs = scores.float().log_softmax(-1).unflatten(0, (n, width))  # (n, W, V)
-        log_probs = self._force(log_probs)
-        grown, parents, behind = self._expand(log_probs)
+        scores = scores.float().unflatten(0, (n, width))  # (n, W, V)
+        total = scores.logsumexp(-1, keepdim=True)
+        if self.trees is not None or self.length < self.forced.size(1):  # else only the best of all are asked for
+            scores, total = self._force(scores - total), torch.zeros_like(total)
+        grown, parents, behind = self._expand(scores, total)
         self.length += 1
         over = torch.isin(grown.ids[..., -1], self.ends) | (self.limits <= self.length)[:, None]
         some_over = bool(over.any())  # of most steps none: what follows is then nothing
@@ -162,7 +164,7 @@ class _Search:
             over &= grown.values > -torch.inf
             self._finish(grown, over)
         if self.trees is not None:
-            self._record(log_probs, grown, parents, behind)
+            self._record(scores, grown, parents, behind)
         rows = torch.arange(0, n * width, width, device=parents.device)[:, None] + parents
         self._go_on(grown._replace(values=grown.values.masked_fill(over, -torch.inf)) if some_over else grown)
         if self.finished.values.size(1):
@@ -184,11 +186,15 @@ class _Search:
             raise UserError("the model gives a forced token no chance at all", "force another one")
         return left
 
-    def _expand(self, log_probs: Tensor) -> tuple[_Paths, Tensor, tuple[Tensor, ...]]:
-        """The best continuations and their parents; with a tree, also as many of those right behind them."""
+    def _expand(self, scores: Tensor, total: Tensor) -> tuple[_Paths, Tensor, tuple[Tensor, ...]]:
+        """The best continuations and their parents; with a tree, also as many of those right behind them.
+
+        Scores less their `total`, the logarithm of the sum of all e^score, are log-probabilities.
+        """
         wanted = self.settings.beams * (2 if self.trees is not None else 1)
         # The best of all are among the best of each: two small sortings instead of a large one.
-        gains, tokens = top(log_probs, min(wanted, log_probs.size(-1)))  # (n, W, k)
+        best, tokens = top(scores, min(wanted, scores.size(-1)))  # (n, W, k)
+        gains = best - total
         refuse_broken(gains[..., 0].exp())  # where a forced token has no chance, 0 is a number and -inf is not
         totals = (self.live.values[..., None] + gains).flatten(1)  # (n, W · k)
         values, place = totals.topk(min(wanted, totals.size(1)))  # (n, k)

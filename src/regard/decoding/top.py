@@ -5,6 +5,8 @@ from torch import Tensor
 
 BLOCK = 64
 "Numbers whose largest is found at once; the k largest of all are in the k blocks with the largest."
+FEW = 16_000
+"Numbers that are looked through sooner than blocks are made of them."
 
 
 def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -14,7 +16,7 @@ def top(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """
     size = scores.size(-1)
     n_blocks = size // BLOCK
-    if n_blocks <= 2 * k:
+    if n_blocks <= 2 * k or scores.numel() <= FEW:
         return best(scores, k)
     whole = scores[..., : n_blocks * BLOCK].unflatten(-1, (n_blocks, BLOCK))
     blocks = best(whole.amax(-1), k)[1]  # (..., k)
