@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
-from typing import Any
 
 import pytest
 import torch
@@ -12,11 +10,10 @@ from safetensors.torch import load_file
 from regard.errors import UserError
 from regard.text.load import load as load_tokenizer
 from regard.training import loop
-from regard.training.config import LoraSettings, RunConfig
-from regard.training.loop import Trainer
-from regard.training.run import assemble, data_report, finish
+from regard.training.config import LoraSettings
+from regard.training.run import assemble, data_report
 from regard.weights.store import load_model
-from training.toys import TOYS, toy_run
+from training.toys import TOYS, toy_run, train
 
 REACHED = {
     "classify": ("accuracy", 95), "pairs": ("accuracy", 50), "numbers": ("Pearson", 60), "tag": ("span-F1", 90),
@@ -28,21 +25,6 @@ REACHED = {
 @pytest.fixture(autouse=True)
 def log_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "LOG_SECONDS", 0.0)
-
-
-def train(config: RunConfig, folder: Path, *, stop_at: int | None = None) -> tuple[Trainer, list[dict[str, Any]]]:
-    events: list[dict[str, Any]] = []
-    stop = Event()
-
-    def listen(kind: str, **values: Any) -> None:
-        events.append({"kind": kind, **values})
-        if kind == "step" and stop_at is not None and values["step"] >= stop_at:
-            stop.set()
-
-    trainer = assemble(config, folder, [listen])
-    if trainer.fit(stop) != "stopped":
-        finish(trainer)
-    return trainer, events
 
 
 @pytest.mark.parametrize("name", TOYS)

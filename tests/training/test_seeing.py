@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -19,8 +18,9 @@ from regard.training import loop
 from regard.training.config import RunConfig
 from regard.training.folder import run_of
 from regard.training.model import check_model
-from regard.training.run import assemble, data_report, finish
+from regard.training.run import assemble, data_report
 from regard.weights.store import load_model
+from training.toys import train
 
 SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 2, "image_size": [8, 8], "patch_size": 2, "channels": 1}
 VIT = {"preset": "vit-tiny", **SIZES}
@@ -46,26 +46,11 @@ def seeing(folder: Path, model: dict[str, Any], *, count: int = 80, **train: Any
     return run_of({"task": task, "data": data, "model": model, "train": settings}, ())
 
 
-def train(config: RunConfig, folder: Path, *, stop_at: int | None = None) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = []
-    stop = Event()
-
-    def listen(kind: str, **values: Any) -> None:
-        events.append({"kind": kind, **values})
-        if kind == "step" and stop_at is not None and values["step"] >= stop_at:
-            stop.set()
-
-    trainer = assemble(config, folder, [listen])
-    if trainer.fit(stop) != "stopped":
-        finish(trainer)
-    return events
-
-
 @pytest.mark.parametrize("model", [VIT, CONVNET, CAPTIONER], ids=["vit", "convnet", "captioner"])
 def test_it_learns_and_resumes_bit_equal(model: dict[str, Any], tmp_path: Path) -> None:
     config = seeing(tmp_path, model, epochs=24, lr=1e-2, count=160 if model is CAPTIONER else 80)
     check_model(config, "" if model is CAPTIONER else "classify", pictures=True)
-    events = train(config, tmp_path / "through")
+    _, events = train(config, tmp_path / "through")
     n_steps = sum(event["kind"] == "step" for event in events)
     metric = "exact-match" if model is CAPTIONER else "accuracy"
     assert [event[metric] for event in events if event["kind"] == "valid"][-1] >= 80

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from regard.text.train import Purpose, TokenizerConfig
 from regard.text.train import train as train_tokenizer
 from regard.training.config import RunConfig
 from regard.training.folder import run_of
+from regard.training.loop import Trainer
+from regard.training.run import assemble, finish
 from regard.weights.store import save_model
 
 GOOD, BAD, THINGS = ["good", "great", "fine"], ["bad", "poor", "awful"], ["film", "book", "dish", "song"]
@@ -95,3 +98,19 @@ def toy_run(folder: Path, name: str, *, count: int = 200, **train: Any) -> RunCo
     }
     init = str(tiny_model(folder / "init", task))
     return run_of({"task": task, "data": data, "model": {"init": init}, "train": settings}, ())
+
+
+def train(config: RunConfig, folder: Path, *, stop_at: int | None = None) -> tuple[Trainer, list[dict[str, Any]]]:
+    """To its end, or until it has done so many steps; and all that it told."""
+    events: list[dict[str, Any]] = []
+    stop = Event()
+
+    def listen(kind: str, **values: Any) -> None:
+        events.append({"kind": kind, **values})
+        if kind == "step" and stop_at is not None and values["step"] >= stop_at:
+            stop.set()
+
+    trainer = assemble(config, folder, [listen])
+    if trainer.fit(stop) != "stopped":
+        finish(trainer)
+    return trainer, events

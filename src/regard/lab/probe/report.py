@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +51,7 @@ class Finding:
     examples: tuple[dict[str, Any], ...] = ()
 
 
-class Part:
+class Part(ABC):
     """One set of rows with all that is asked about them."""
 
     name: str
@@ -62,12 +63,12 @@ class Part:
     def total(self) -> int:
         return len(self.rows.rows)
 
+    @abstractmethod
     def outcomes(self) -> Iterator[Any]:
         """One after the other, so that whoever is tired of waiting keeps those that there are."""
-        raise NotImplementedError
 
-    def measures(self, outcomes: list[Any]) -> list[Measure]:
-        raise NotImplementedError
+    @abstractmethod
+    def measures(self, outcomes: list[Any]) -> list[Measure]: ...
 
     def examples(self, outcomes: list[Any]) -> list[dict[str, Any]]:
         """All that a reader may want to see, the most telling first."""
