@@ -17,7 +17,7 @@ from regard.errors import UserError
 from regard.runlog import read_log
 from regard.training import checkpoint, loop
 from regard.training.config import RunConfig
-from regard.training.folder import locked, read_run, write_run
+from regard.training.folder import locked, read_run, run_of, write_run
 from regard.training.run import assemble, finish
 from regard.weights.store import load_model
 from training.runs import tiny_run, write_pairs
@@ -232,3 +232,13 @@ def run_and_kill(folder: Path, delay: float | None) -> bool:
 
 def steps_in(folder: Path) -> int:
     return sum(event["kind"] == "step" for event in read_log(folder / "log.jsonl"))
+
+
+@pytest.mark.parametrize("train", [{}, {"epochs": 3}, {"steps": 7}])
+def test_who_counts_steps_means_steps_whatever_is_usual_or_in_the_recipe(train: dict[str, Any]) -> None:
+    given = {"task": "classify", "data": {"train": ["a.tsv"]}, "train": train}
+    counted = run_of(given, ["train.steps=4"]).train
+    assert (counted.steps, counted.epochs) == (4, 0)
+    rounds = run_of(given, ["train.steps=4", "train.epochs=2"]).train
+    assert (rounds.steps, rounds.epochs) == (4, 2)
+    assert (run_of(given, []).train.epochs > 0) == ("steps" not in train)

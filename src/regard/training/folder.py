@@ -34,13 +34,18 @@ def read_run(path: Path, assignments: Sequence[str] = ()) -> RunConfig:
 
 
 def run_of(settings: dict[str, Any], assignments: Sequence[str]) -> RunConfig:
-    return build(RunConfig, with_usual(set_values(settings, assignments)), "")
+    given, named = set_values(settings, assignments), {each.partition("=")[0].strip() for each in assignments}
+    if "train.steps" in named and "train.epochs" not in named:  # who counts steps means steps
+        given["train"].pop("epochs", None)
+    return build(RunConfig, with_usual(given), "")
 
 
 def with_usual(given: dict[str, Any]) -> dict[str, Any]:
     """What is said, and for what is not, what is usual for the task."""
     usual = read_toml(Path(__file__).parent / "usual.toml").get(str(given.get("task", "translate")), {})
     sections = {name: {**table, **given[name]} for name, table in usual.items() if isinstance(given.get(name), dict)}
+    if "steps" in sections.get("train", {}) and "epochs" not in given["train"]:
+        sections["train"].pop("epochs", None)
     return {**usual, **given, **sections}
 
 
