@@ -27,7 +27,7 @@ Row = tuple[str, ...]
 
 
 def number(text: str) -> float:
-    """From 0 to 1, the same for the same text everywhere; not by the hash of `data.hold_out`, which would find none left."""
+    """From 0 to 1, the same for the same text everywhere; not by the hash of `data.hold_out`, which would find none."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8, person=b"test").digest()) / 2**64
 
 
