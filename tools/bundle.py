@@ -1,8 +1,9 @@
-"""Put a trained translator into the package: `python tools/bundle.py RUN/model [--name pt-en]`.
+"""Put a trained translator into the package: `python tools/bundle.py RUN/model [--name pt-en] [--longest TOKENS]`.
 
 The folder src/regard/pretrained/NAME gets the weights as float16 (half the size; every engine still computes in
-float32, as config.json says), the configuration and the vocabulary. Its MODEL_CARD.md is written by hand and must be
-there before. At the end the translations before and after are compared, greedily, on the sentences of the tests.
+float32, as config.json says), the configuration and the vocabulary, and with --longest how long a sentence may be
+before it is cut. Its MODEL_CARD.md is written by hand and must be there before. At the end the translations before and
+after are compared, greedily, on the sentences of the tests.
 """
 
 import argparse
@@ -24,12 +25,12 @@ CARD, VOCABULARY = "MODEL_CARD.md", ("tokenizer.json", "tokenizer_config.json")
 SENTENCES = Path(__file__).parent.parent / "tests" / "pretrained" / "sentences.txt"
 
 
-def bundle(source: Path, target: Path) -> None:
+def bundle(source: Path, target: Path, longest: int | None = None) -> None:
     """All files but the card; nothing is changed in `target` unless they are small enough."""
     if not (target / CARD).is_file():
         raise UserError(f"there is no {target / CARD}", "write the card first: data, licences, scores, limits")
     with tempfile.TemporaryDirectory() as made:
-        write(source, Path(made))
+        write(source, Path(made), longest)
         size = sum(path.stat().st_size for path in Path(made).iterdir())
         if size > MAX_BYTES:
             raise UserError(f"the model takes {size:,} bytes", f"at most {MAX_BYTES:,} come with the package")
@@ -38,7 +39,7 @@ def bundle(source: Path, target: Path) -> None:
     print(f"{target}: {size:,} bytes")
 
 
-def write(source: Path, target: Path) -> None:
+def write(source: Path, target: Path, longest: int | None) -> None:
     model = load_model(source)
     if model.n_parameters > MAX_PARAMETERS:
         raise UserError(f"the model has {model.n_parameters:,} parameters", f"at most {MAX_PARAMETERS:,} are bundled")
@@ -49,6 +50,9 @@ def write(source: Path, target: Path) -> None:
     write_json(target / "generation_config.json", how_to_translate(settings))
     for name in VOCABULARY:
         shutil.copyfile(source / name, target / name)
+    if longest is not None:
+        path = target / "tokenizer_config.json"
+        write_json(path, read_json_object(path) | {"model_max_length": longest})
 
 
 def how_to_translate(settings: dict[str, Any]) -> dict[str, Any]:
@@ -70,11 +74,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
     parser.add_argument("--name", default=TRANSLATOR)
+    parser.add_argument("--longest", type=int, help="tokens of a sentence that it reads well; longer ones are cut")
     parser.add_argument("--sentences", type=Path, default=SENTENCES, help="to compare on, one a line")
     options = parser.parse_args()
     target = FOLDER / options.name
     try:
-        bundle(options.model, target)
+        bundle(options.model, target, options.longest)
         compare(options.model, target, options.sentences.read_text(encoding="utf-8").splitlines())
     except UserError as error:
         sys.exit(f"error: {error}")

@@ -105,7 +105,7 @@ def test_where_there_may_be_no_answer_the_threshold_decides(directory: str, cont
         (["Who?"], "there is no text that could answer"),
         (["Who?", "--text", "Obama", "--context", "{txt}"], "both --context and --text"),
         (["Who?", "--text", " "], "--text has no text"),
-        (["Who?", "--context", "{nowhere}"], "cannot read"),
+        (["Who?", "--context", "{nowhere}"], "there is no file .*nowhere.txt"),
         (["Who?", "--file", "{csv}"], "both questions and --file"),
         (["--file", "{txt}"], "is no table"),
         (["--file", "{tsv}"], "has no column 'context'"),

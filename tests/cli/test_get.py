@@ -1,6 +1,7 @@
 """`regard get` fetches what the catalogue names, whole and checked, or says what went wrong and leaves nothing."""
 
 import hashlib
+import logging
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from regard.cli import get
 from regard.cli.main import run
 from regard.data import catalogue, download
 from regard.errors import FAILURE, UserError
+from regard.pretrained import bundled
 from regard.weights import hub
 
 SOUP = b"soup " * 40_000  # more than one chunk
@@ -292,6 +294,35 @@ def test_a_model_without_network_names_the_hub(
     monkeypatch.setattr(hub, "fetch", fail)
     assert run(["get", "cook"]) == 1
     assert "is https://huggingface.co reachable?" in capsys.readouterr().err
+
+
+def test_many_attempts_to_reach_the_hub_are_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: str) -> Path:
+        log = logging.getLogger("huggingface_hub.utils._http")
+        for number in range(5):
+            log.warning("'no route' thrown while requesting GET https://huggingface.co")
+            log.warning(f"Retrying in {number}s [Retry {number}/5].")
+        log.warning("Rate limited. Waiting 300s before retry")
+        raise UserError("hf:owner/cook could not be fetched: no route", "hint", exit_code=FAILURE)
+
+    monkeypatch.setattr(hub, "fetch", fail)
+    assert run(["get", "cook"]) == 1
+    assert capsys.readouterr().err.count("trying again") == 1
+    assert [record.getMessage()[:12] for record in caplog.records] in ([], ["Rate limited"])  # as the hub's logger says
+
+
+def test_what_comes_with_regard_is_there_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path)
+    (tmp_path / "pt-en").mkdir()
+    (tmp_path / "pt-en" / "model.safetensors").touch()
+    assert run(["get", "pt-en"]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{tmp_path / 'pt-en'}\n"
+    assert "nothing is fetched" in said.err
 
 
 def test_data_is_listed_and_fetched_without_torch(server: Server) -> None:

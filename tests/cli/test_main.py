@@ -140,6 +140,7 @@ def test_version_is_the_package_s() -> None:
         (["list", "preset"], "'preset' is not one of 'families', 'presets'", "did you mean 'presets'?"),
         (["list", "colours"], "'colours' is not one of 'families', 'presets'", "run `regard list --help`"),
         (["summary"], "missing argument 'MODEL'", "run `regard summary --help`"),
+        (["probe"], "missing argument '{bias|injection|limits}'", "run `regard probe --help`"),
         (["summary", "a", "b"], "unexpected extra argument", "run `regard summary --help`"),
     ],
 )

@@ -51,6 +51,13 @@ def test_no_name_at_all_is_a_mistake_of_the_call(args: list[str], capsys: pytest
     assert "the name of the model is empty" in capsys.readouterr().err
 
 
+def test_a_name_that_get_knows_is_answered_with_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "--model", "gpt2", "Hi"]) == 3
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "error: there is no model at 'gpt2'"
+    assert "`regard get gpt2`" in second
+
+
 def test_a_model_for_something_else_names_the_verb_that_it_serves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,10 +2,11 @@
 
 import io
 import sys
+from pathlib import Path
 
 import pytest
 
-from regard.cli.records import decode_lines, records
+from regard.cli.records import decode_lines, read, records
 from regard.errors import UserError
 
 
@@ -47,6 +48,18 @@ def test_bytes_that_are_not_utf8_are_named_by_line_and_place() -> None:
     with pytest.raises(UserError, match="stdin, line 2: not UTF-8 at byte 4") as caught:
         list(decode_lines(io.BytesIO(b"fine\ncaf\xe9\n"), "stdin"))
     assert "iconv" in caught.value.hint
+
+
+def test_the_name_of_a_file_is_a_text_but_a_word_is_said_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert list(read(["a.txt"], None)) == ["a.txt"]
+    assert list(read(["x" * 5000], None)) == ["x" * 5000]  # too long for a name
+    assert capsys.readouterr().err == ""
+    Path("a.txt").write_text("mesa")
+    assert list(read(["a.txt"], None)) == ["a.txt"]
+    assert "--file a.txt reads it" in capsys.readouterr().err
 
 
 def test_a_closed_stdin_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ def test_resume_says_only_what_is_news(home: Path, monkeypatch: pytest.MonkeyPat
     assert "median" in capsys.readouterr().err
     assert run(["resume", "run"]) == 0
     said = capsys.readouterr().err
-    assert said.startswith("Transformer: 0.0 M parameters; going on from step 2 of 6\n")
+    assert said.startswith("Transformer: 31.6 k parameters; going on from step 2 of 6\n")
     assert "median" not in said
     assert "tokenising" not in said
     assert "try: regard translate --model run/model" in said

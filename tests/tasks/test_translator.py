@@ -229,6 +229,16 @@ def test_a_sentence_that_must_be_cut_in_the_middle_is_noted(text: str) -> None:
     assert f"more than {MAX_LEN} tokens was cut" in found.note
 
 
+def test_what_the_tokenizers_file_calls_the_longest_is_cut_though_the_model_could_take_more(tmp_path: Path) -> None:
+    text = "O livro está em cima, a casa é grande"
+    assert not regard.load(save(tmp_path))(text, beam=1).pieces
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": 16}))
+    found = regard.load(tmp_path)(text, beam=1)
+    assert [piece.source for piece in found.pieces] == ["O livro está em cima,", "a casa é grande"]
+    assert found.note == ""
+
+
 def test_a_model_too_short_for_anything_says_so() -> None:
     with pytest.raises(UserError, match="too few for one letter"):
         translator(max_len=1)("mesa")

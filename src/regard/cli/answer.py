@@ -96,6 +96,8 @@ def pairs(questions: tuple[str, ...], context: Path | None, text: str | None, pa
         if questions:
             raise UserError("both questions and --file were given", "give one of them", exit_code=USAGE)
         return table(path)
+    if context is not None and not context.exists():
+        raise UserError(f"there is no file {context}", "give the path of a text file, or --text and the text itself")
     about = text if context is None else read_text(context, MAX_CONTEXT)
     assert about is not None
     if not about.strip():

@@ -1,7 +1,10 @@
 """`regard get`: public data and models from their home."""
 
+import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +13,8 @@ import click
 from regard.cli.progress import Line, duration
 from regard.cli.terminal import fold, tell
 from regard.errors import FAILURE, USAGE, UserError, pick
+from regard.pretrained.bundled import BUNDLED, folder_of
+from regard.pretrained.installed import INSTALLED, path_of
 
 if TYPE_CHECKING:
     from regard.data.catalogue import DataSet, PublicModel, RemoteFile
@@ -33,12 +38,17 @@ LIVE_SECONDS = 0.2
 @click.option("--from", "mirror", metavar="URL", help="Fetch the files of a data set below URL, not from their home.")
 @click.option("--yes", is_flag=True, help="Do not ask. Without a terminal nothing is asked.")
 def command(name: str, to: Path | None, mirror: str | None, yes: bool) -> None:
-    """Fetch the data set or model NAME, and print where it is.
+    """Fetch the data set or model NAME, and print where it is; a model's folder may be given as --model.
 
     `regard list data` and `regard list models` show the names; hf:owner/name fetches any model of the hub. Size,
     licence and home are shown first. Every file is checked against its sha256 where one is known. It appears when it
     is whole, or not at all; what is there already is not fetched again.
     """
+    if name in BUNDLED or name in INSTALLED:
+        place = path_of(name) if name in INSTALLED else folder_of(name)
+        tell(f"{name} is already there: nothing is fetched")
+        click.echo(place)
+        return
     from regard.data.catalogue import DataSet, PublicModel, read_catalogue
 
     known = read_catalogue()
@@ -120,12 +130,35 @@ def get_model(name: str, entry: "PublicModel", yes: bool) -> Path:
     tell("  checksum  none is known; the commit says which files are meant")
     ask(yes)
     try:
-        return hub.fetch(entry.source)
+        with few_words():
+            return hub.fetch(entry.source)
     except UserError as error:
         if error.exit_code != FAILURE:  # a name that the hub does not know, not the network
             raise
         hint = f"is there a network, and is {constants.ENDPOINT} reachable? Without, copy the model's directory here"
         raise UserError(error.message, f"{hint} and give its path", exit_code=FAILURE) from error
+
+
+@contextmanager
+def few_words() -> Iterator[None]:
+    """One line for all the attempts to reach the hub, which speaks twice of each."""
+    said: list[str] = []
+
+    def is_news(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if "thrown while requesting" not in text and not text.startswith("Retrying in"):
+            return True
+        if not said:
+            tell("the hub does not answer; trying again for half a minute ...")
+        said.append(text)
+        return False
+
+    log = logging.getLogger("huggingface_hub.utils._http")
+    log.addFilter(is_news)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_news)
 
 
 def describe(name: str, entry: "DataSet | PublicModel", revision: str) -> None:

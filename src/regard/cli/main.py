@@ -216,7 +216,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def _usage(error: click.UsageError) -> str:
     path = error.ctx.command_path if error.ctx else "regard"
     hint = f"run `{path} --help` to see how it is called"
-    message = error.format_message()
+    message = error.format_message().partition(". Choose from:")[0]  # the name of the argument says them already
     if isinstance(error, click.NoSuchOption):
         message = f"no such option '{error.option_name}'"
         near = error.possibilities or []

@@ -75,7 +75,15 @@ def check_name(model: str) -> None:
         raise UserError("the name of the model is empty", "give a directory or hf:owner/name", exit_code=USAGE)
     with suppress(OSError, RuntimeError):  # a name too long, an unknown ~user: told when it is opened
         if not model.startswith("hf:") and not Path(by_name(model)).expanduser().exists():
-            raise UserError(f"there is no model at '{cut(model, QUOTED)}'", GIVE)
+            raise UserError(f"there is no model at '{cut(model, QUOTED)}'", fetchable(model) or GIVE)
+
+
+def fetchable(model: str) -> str:
+    """How to come by it, where it is a name that `regard get` knows."""
+    from regard.data.catalogue import read_catalogue
+
+    known = read_catalogue().models
+    return f"`regard get {model}` fetches it and prints the folder to give instead" if model in known else ""
 
 
 def open_task(model: str | None, task: type[T], precision: str = "auto") -> T:

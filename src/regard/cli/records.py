@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from os.path import isfile
 from pathlib import Path
 
 import click
@@ -30,6 +31,8 @@ def records(texts: Sequence[str]) -> Iterator[str]:
 
 def read(texts: Sequence[str], path: Path | None) -> Iterator[str]:
     if path is None:
+        if len(texts) == 1 and isfile(texts[0]):
+            tell(f"note: there is a file {texts[0]}, but its name is taken as the text; --file {texts[0]} reads it")
         return records(texts)
     if texts:
         raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)

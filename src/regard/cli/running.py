@@ -158,9 +158,13 @@ def prepared(config: "RunConfig", out: Path, line: TrainingLine, log: RunLog, ra
 
 
 def begins(trainer: "Trainer") -> str:
-    """The model, and where a run goes on."""
+    """The model, who trains it, and where a run goes on."""
+    from regard.inspection.summary import human
+
     step, of = trainer.progress.step, trainer.config.train.steps
-    size = f"{type(trainer.model).__name__}: {trainer.model.n_parameters / 1e6:.1f} M parameters"
+    size = f"{type(trainer.model).__name__}: {human(trainer.model.n_parameters)} parameters"
+    if trainer.ranks.size > 1:
+        size += f" on {trainer.ranks.size} ranks ({trainer.config.train.parallel})"
     return f"{size}; going on from step {step:,} of {of:,}" if step else size
 
 

@@ -26,7 +26,7 @@ OTHERWISE = {
     "Recogniser": "train one with `regard train vit-mnist --out runs/mnist`, "
     "or give --model hf:google/vit-base-patch16-224",
     "Captioner": "train one with `regard train captions-shapes --out runs/shapes`",
-    "Filler": "get one with `regard get bert-base-uncased`, then give --model hf:google-bert/bert-base-uncased",
+    "Filler": "get one with `regard get bert-base-uncased`, and give the folder that it prints as --model",
     "Tagger": "train one with `regard train --task tag --data train.conll --init minilm`",
     "WordVectors": "train some with `regard train word2vec --out runs/word2vec`",
     "Answerer": "train one with `regard train --task answer --data train.json --init minilm`",

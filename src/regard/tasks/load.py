@@ -98,7 +98,8 @@ def tasks_of(
         view = read_view(home, model.config.image_size, model.config.channels)
         return {Captioner: lambda: Captioner(model, target, view)}
     if isinstance(model, Transformer | RecurrentTranslator):
-        return {Translator: lambda: Translator(model, tokenizer, target, writing)}
+        longest = read_input_settings(home).max_len
+        return {Translator: lambda: Translator(model, tokenizer, target, writing, longest)}
     tokenizer.check_fits(model.config.vocab_size)
     if isinstance(model, Gpt) and model.unembed is not None:
         return {Generator: lambda: Generator(model, tokenizer, writing)}

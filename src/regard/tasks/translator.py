@@ -60,7 +60,9 @@ class Translator:
         source: Tokenizer,
         target: Tokenizer,
         writing: Writing = AS_CONFIGURED,
+        longest: int | None = None,
     ) -> None:
+        """`longest`: tokens of a sentence that are read at once, where the model reads fewer well than it could."""
         out_size = model.config.filled().get("target_vocab_size", model.config.vocab_size)
         source.check_fits(model.config.vocab_size)
         target.check_fits(out_size)
@@ -69,6 +71,7 @@ class Translator:
         self.model: Any = model
         self.tokenizer, self.target = source, target
         self.max_len: int = model.config.max_len
+        self.longest = min(longest or self.max_len, self.max_len)
         # Padding and the start are no words, and neither are the rows that a model has to spare.
         silent = {model.config.pad_id, model.config.start_id, *range(target.vocab_size, out_size)} - {None}
         silent |= set(writing.silent_ids)
@@ -140,7 +143,7 @@ class Translator:
                 yield joined(text, done, search.beam.length_penalty)
 
     def _read(self, layouts: list[list[Segment]]) -> list[list[_Part]]:
-        """Ids for all that is text; what is too long for the model is cut."""
+        """Ids for all that is text; what is too long to be read at once is cut."""
         texts = [segment.text for layout in layouts for segment in layout if segment.is_text]
         ids = iter(self.tokenizer.encode_ids(texts))
         return [
@@ -153,20 +156,20 @@ class Translator:
         ]
 
     def _fit(self, text: str, ids: Sequence[int], room: int | None = None) -> list[_Part]:
-        if len(ids) <= self.max_len:
+        if len(ids) <= self.longest:
             return [_Part(text, ids or None)]  # what has no tokens cannot be read, and stays as it is
         plain = self.tokenizer.encode(text, special=False)
-        room = max(1, self.max_len - (len(ids) - len(plain)) - 1) if room is None else room
+        room = max(1, self.longest - (len(ids) - len(plain)) - 1) if room is None else room
         pieces, clean = cut_long(text, [end for _, end in plain.offsets], room)
-        note = "" if clean else f"a sentence of more than {self.max_len} tokens was cut in the middle"
+        note = "" if clean else f"a sentence of more than {self.longest} tokens was cut in the middle"
         parts = []
         for segment in (segment for piece in pieces for segment in segments(piece, split=False)):
             if not segment.is_text:
                 parts.append(_Part(segment.text, None))
                 continue
             again = self.tokenizer.encode_ids([segment.text])[0]
-            if len(again) > self.max_len and room == 1:
-                raise UserError(f"the model takes {self.max_len} tokens, too few for one letter")
+            if len(again) > self.longest and room == 1:
+                raise UserError(f"the model takes {self.longest} tokens, too few for one letter")
             # Apart from its neighbours a piece may need more tokens than it did among them.
             parts += [each._replace(note=note) for each in self._fit(segment.text, again, max(1, room // 2))]
         return parts
