@@ -45,7 +45,7 @@ def chosen(precision: str, path: Path, device: str = "cpu") -> Precision:
 def is_lossless(precision: Precision, path: Path) -> bool:
     """Whether the file itself holds no more than this."""
     home = home_of(path)
-    if precision != "fp16" or not home.is_dir() or home != path:
+    if precision != "fp16" or not (home / "config.json").is_file() or home != path:
         return precision == "fp32"
     # Positions are added, not multiplied, and so stay as they are in either.
     return {entry.dtype for name, entry in read_headers(home).items() if "position" not in name} == {"F16"}
