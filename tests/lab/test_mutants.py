@@ -98,8 +98,8 @@ MUTANTS = [
     Mutant(
         "beam 1 = greedy",
         beam._Search.advance,
-        "scores.float().log_softmax(-1)",
-        "(-scores.float()).log_softmax(-1)",
+        "scores.float().unflatten",
+        "(-scores.float()).unflatten",
         WRITERS,
     ),
     Mutant(
