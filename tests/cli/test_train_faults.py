@@ -1,5 +1,6 @@
 """`regard train` and `regard resume` under attack: nothing of the user's is lost, nothing half-made is called whole."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from regard.cli.main import run
+from regard.errors import UserError
 from regard.training import loop
 from regard.training import run as assembling
 from regard.training.folder import RUN_FILE
@@ -202,4 +204,23 @@ def test_a_signal_while_training_saves(
         assert run(TRAIN) == 128 + number
     assert ("Ctrl-C" in capsys.readouterr().err) == (number == signal.SIGINT)
     assert (home / "run" / RUN_FILE).exists()
+    assert run(["resume", "run"]) == 0
+
+
+@pytest.mark.parametrize("end", [UserError("a rank is gone"), SystemExit(130), RuntimeError("a bug")], ids=repr)
+def test_a_run_that_fails_after_a_checkpoint_keeps_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    """However it ends: the message says that the checkpoint is untouched."""
+    honest = loop.Trainer._log
+
+    def fail(trainer: loop.Trainer, result: Any) -> None:
+        if trainer.saved_step:
+            raise end
+        honest(trainer, result)
+
+    with monkeypatch.context() as patch, contextlib.suppress(SystemExit):
+        patch.setattr(loop.Trainer, "_log", fail)
+        assert run([*TRAIN, "--set", "train.save_minutes=0.0"]) != 0
+    assert not (home / "run" / "lock").exists()
     assert run(["resume", "run"]) == 0
