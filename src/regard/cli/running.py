@@ -93,7 +93,8 @@ def train(config: "RunConfig", out: Path, ranks: "Ranks", sign: Sign, *, is_new:
     start = Start(out)
     with ExitStack() as stack:
         ranks.first("opening the folder", lambda: open_folder(stack, config, start, is_new=is_new))
-        trainer = prepared(config, out, line, log, ranks, sign)
+        with ranks.watched(lambda: "before the first step"):
+            trainer = prepared(config, out, line, log, ranks, sign)
         # only now, and not before: a setting that was refused is not kept
         ranks.first("writing run.toml", lambda: write_run(trainer.config, out))
         if ranks.first("looking for the model", lambda: is_finished(trainer)):
