@@ -2,10 +2,11 @@
 
 import io
 import sys
+from pathlib import Path
 
 import pytest
 
-from regard.cli.records import decode_lines, records
+from regard.cli.records import decode_lines, read, records
 from regard.errors import UserError
 
 
@@ -47,6 +48,23 @@ def test_bytes_that_are_not_utf8_are_named_by_line_and_place() -> None:
     with pytest.raises(UserError, match="stdin, line 2: not UTF-8 at byte 4") as caught:
         list(decode_lines(io.BytesIO(b"fine\ncaf\xe9\n"), "stdin"))
     assert "iconv" in caught.value.hint
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory() -> None:
+    with (
+        open("/dev/zero", "rb") as file,
+        pytest.raises(UserError, match=r"zeros, line 1 has more than 16,777,216 bytes"),
+    ):
+        next(decode_lines(file, "zeros"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("", "is a folder"), ("x" * 5000, "cannot read x{200} ... "), ("no", "no file")]
+)
+def test_a_path_that_is_no_file_is_named(name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=said):
+        read((), Path(name))
 
 
 def test_a_closed_stdin_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
