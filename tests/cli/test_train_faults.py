@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from regard.cli.main import run
 from regard.errors import UserError
@@ -169,6 +170,24 @@ def test_skipped_steps_do_not_push_a_good_checkpoint_out(
 def test_a_small_text_says_how_many_tokens_it_gave(home: Path, capsys: Captured) -> None:
     assert run([*TRAIN, "--set", "text.vocab_size=8000"]) == 0
     assert "the text gave no more than" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "place", [{"WORLD_SIZE": "2"}, {"WORLD_SIZE": "x", "RANK": "0"}, {"LOCAL_RANK": "-1"}], ids=str
+)
+def test_ranks_that_are_no_numbers_are_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, place: dict[str, str]
+) -> None:
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    assert run(TRAIN) == 2
+    assert "torchrun sets them" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_no_bug_of_ours(home: Path, capsys: Captured) -> None:
+    assert run([*TRAIN, "--set", "train.device=cuda"]) == 2
+    assert "torch finds 0 of them here" in capsys.readouterr().err
 
 
 # ---- signals

@@ -16,7 +16,7 @@ from regard.cli.outcome import describe, next_commands
 from regard.cli.progress import TrainingLine
 from regard.cli.terminal import tell
 from regard.cli.waiting import Sign, waiting
-from regard.errors import UserError
+from regard.errors import USAGE, UserError
 from regard.runlog import RunLog
 
 if TYPE_CHECKING:
@@ -66,9 +66,18 @@ def run(config: "RunConfig", out: Path, sign: Sign, *, is_new: bool) -> None:
 
 
 def entering(config: "RunConfig") -> AbstractContextManager["Ranks"]:
+    import torch
+
     from regard.training.ranks import Ranks
 
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    place = [os.environ.get(name, usual) for name, usual in (("WORLD_SIZE", "1"), ("RANK", "0"), ("LOCAL_RANK", "0"))]
+    if not all(map(str.isdecimal, place)) or ("WORLD_SIZE" in os.environ and "RANK" not in os.environ):
+        said = f"WORLD_SIZE, RANK and LOCAL_RANK are {', '.join(map(repr, place))} in the environment"
+        raise UserError(said, "torchrun sets them; without it, unset all three", exit_code=USAGE)
+    if config.train.device == "cuda" and int(place[2]) >= (found := torch.cuda.device_count()):
+        said = f'train.device is "cuda" and needs GPU {place[2]}, but torch finds {found} of them here'
+        raise UserError(said, "start fewer ranks, or train without: --set train.device=cpu", exit_code=USAGE)
+    if place[0] == "1":
         return nullcontext(Ranks(config.train.device))
     from regard.training.distributed import joined
 
