@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -226,11 +227,8 @@ def test_a_signal_while_training_saves(
     assert run(["resume", "run"]) == 0
 
 
-@pytest.mark.parametrize("end", [UserError("a rank is gone"), SystemExit(130), RuntimeError("a bug")], ids=repr)
-def test_a_run_that_fails_after_a_checkpoint_keeps_it(
-    home: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
-) -> None:
-    """However it ends: the message says that the checkpoint is untouched."""
+@contextlib.contextmanager
+def failing_after_a_checkpoint(monkeypatch: pytest.MonkeyPatch, end: BaseException) -> Iterator[None]:
     honest = loop.Trainer._log
 
     def fail(trainer: loop.Trainer, result: Any) -> None:
@@ -238,8 +236,30 @@ def test_a_run_that_fails_after_a_checkpoint_keeps_it(
             raise end
         honest(trainer, result)
 
-    with monkeypatch.context() as patch, contextlib.suppress(SystemExit):
+    with monkeypatch.context() as patch:
         patch.setattr(loop.Trainer, "_log", fail)
+        yield
+
+
+@pytest.mark.parametrize("lengths", [["train.epochs=2.0"], ["valid.every=0"], []], ids=str)
+def test_what_torchrun_starts_again_goes_on_also_where_it_counts_in_rounds(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, lengths: list[str]
+) -> None:
+    for name, value in {"TORCHELASTIC_RUN_ID": "mine", "WORLD_SIZE": "1", "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    command = [*TRAIN, "--set", "train.save_minutes=0.0", *(f"--set={each}" for each in lengths)]
+    with failing_after_a_checkpoint(monkeypatch, UserError("a rank is gone")):
+        assert run(command) == 3
+    assert run(command) == 0
+    assert "going on from step" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", [UserError("a rank is gone"), SystemExit(130), RuntimeError("a bug")], ids=repr)
+def test_a_run_that_fails_after_a_checkpoint_keeps_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    """However it ends: the message says that the checkpoint is untouched."""
+    with failing_after_a_checkpoint(monkeypatch, end), contextlib.suppress(SystemExit):
         assert run([*TRAIN, "--set", "train.save_minutes=0.0"]) != 0
     assert not (home / "run" / "lock").exists()
     assert run(["resume", "run"]) == 0

@@ -136,13 +136,14 @@ def train(config: "RunConfig", out: Path, ranks: "Ranks", sign: Sign, *, is_new:
 def open_folder(stack: ExitStack, config: "RunConfig", start: "Start", *, is_new: bool) -> None:
     """Locked until the run ends. torchrun starts the same command again when a rank has died: the run then goes on."""
     from regard.training.folder import RUN_FILE, clear, locked, read_run, write_run
+    from regard.training.rounds import is_same
 
     out, job = start.folder, os.environ.get("TORCHELASTIC_RUN_ID", "")
     stack.enter_context(start.folders())
     stack.enter_context(locked(out, "" if job == "none" else job))
     stack.enter_context(start.files())
     has_begun = (out / "checkpoints").exists() and (out / RUN_FILE).exists()
-    if is_new and not (job and has_begun and read_run(out / RUN_FILE) == config):
+    if is_new and not (job and has_begun and is_same(read_run(out / RUN_FILE), config)):
         clear(out)
         write_run(config, out)
 
