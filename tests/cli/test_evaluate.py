@@ -51,6 +51,20 @@ def test_json_holds_sacrebleus_scores_of_the_beams_translations(
     assert "4 rows" in shown.err
 
 
+def test_what_the_model_said_is_written_whole_or_not_at_all(
+    model: str, files: list[str], tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    out = write(tmp_path / "out.txt", ["of yesterday"])
+    monkeypatch.setattr("os.fsync", full)
+    assert run(["evaluate", "--model", model, *files, "--beam", "1", "--bootstrap", "0", "--out", out]) == 3
+    assert f"cannot write {out}: No space left" in capsys.readouterr().err
+    assert Path(out).read_text() == "of yesterday\n"
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_without_json_a_score_is_a_line_and_its_signature_one(model: str, files: list[str], capsys: Captured) -> None:
     assert run(["evaluate", "--model", model, *files, "--beam", "1", "--bootstrap", "9", "--limit", "2"]) == 0
     shown = capsys.readouterr()

@@ -225,6 +225,16 @@ def test_a_file_larger_than_promised_is_refused_before_it_is_read(server: Server
     assert left(kitchen) == []
 
 
+def test_a_folder_that_cannot_be_written_says_so_and_not_to_put_files_into_it(
+    server: Server, kitchen: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kitchen / "taken").write_text("mine")
+    assert run(["get", "kitchen", "--from", server.url, "--to", "taken"]) == 1
+    said = capsys.readouterr().err
+    assert said.endswith("cannot write to taken: File exists\n  make room, or give another folder with --to\n")
+    assert left(kitchen) == ["taken"]
+
+
 def test_without_network_the_host_is_named(kitchen: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # nobody listens

@@ -62,6 +62,23 @@ def test_the_name_of_a_file_is_a_text_but_a_word_is_said_about_it(
     assert "--file a.txt reads it" in capsys.readouterr().err
 
 
+def test_a_line_without_end_is_refused_before_it_fills_the_memory() -> None:
+    with (
+        open("/dev/zero", "rb") as file,
+        pytest.raises(UserError, match=r"zeros, line 1 has more than 16,777,216 bytes"),
+    ):
+        next(decode_lines(file, "zeros"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("", "is a folder"), ("x" * 5000, "cannot read x{200} ... "), ("no", "no file")]
+)
+def test_a_path_that_is_no_file_is_named(name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=said):
+        read((), Path(name))
+
+
 def test_a_closed_stdin_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match="stdin is closed"):

@@ -1,15 +1,19 @@
 """`regard train` and `regard resume` under attack: nothing of the user's is lost, nothing half-made is called whole."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from regard.cli.main import run
+from regard.errors import UserError
 from regard.training import loop
 from regard.training import run as assembling
 from regard.training.folder import RUN_FILE
@@ -169,6 +173,24 @@ def test_a_small_text_says_how_many_tokens_it_gave(home: Path, capsys: Captured)
     assert "the text gave no more than" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "place", [{"WORLD_SIZE": "2"}, {"WORLD_SIZE": "x", "RANK": "0"}, {"LOCAL_RANK": "-1"}], ids=str
+)
+def test_ranks_that_are_no_numbers_are_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, place: dict[str, str]
+) -> None:
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    assert run(TRAIN) == 2
+    assert "torchrun sets them" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_no_bug_of_ours(home: Path, capsys: Captured) -> None:
+    assert run([*TRAIN, "--set", "train.device=cuda"]) == 2
+    assert "torch finds 0 of them here" in capsys.readouterr().err
+
+
 # ---- signals
 
 
@@ -202,4 +224,42 @@ def test_a_signal_while_training_saves(
         assert run(TRAIN) == 128 + number
     assert ("Ctrl-C" in capsys.readouterr().err) == (number == signal.SIGINT)
     assert (home / "run" / RUN_FILE).exists()
+    assert run(["resume", "run"]) == 0
+
+
+@contextlib.contextmanager
+def failing_after_a_checkpoint(monkeypatch: pytest.MonkeyPatch, end: BaseException) -> Iterator[None]:
+    honest = loop.Trainer._log
+
+    def fail(trainer: loop.Trainer, result: Any) -> None:
+        if trainer.saved_step:
+            raise end
+        honest(trainer, result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop.Trainer, "_log", fail)
+        yield
+
+
+@pytest.mark.parametrize("lengths", [["train.epochs=2.0"], ["valid.every=0"], []], ids=str)
+def test_what_torchrun_starts_again_goes_on_also_where_it_counts_in_rounds(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, lengths: list[str]
+) -> None:
+    for name, value in {"TORCHELASTIC_RUN_ID": "mine", "WORLD_SIZE": "1", "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    command = [*TRAIN, "--set", "train.save_minutes=0.0", *(f"--set={each}" for each in lengths)]
+    with failing_after_a_checkpoint(monkeypatch, UserError("a rank is gone")):
+        assert run(command) == 3
+    assert run(command) == 0
+    assert "going on from step" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", [UserError("a rank is gone"), SystemExit(130), RuntimeError("a bug")], ids=repr)
+def test_a_run_that_fails_after_a_checkpoint_keeps_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    """However it ends: the message says that the checkpoint is untouched."""
+    with failing_after_a_checkpoint(monkeypatch, end), contextlib.suppress(SystemExit):
+        assert run([*TRAIN, "--set", "train.save_minutes=0.0"]) != 0
+    assert not (home / "run" / "lock").exists()
     assert run(["resume", "run"]) == 0

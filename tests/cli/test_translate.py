@@ -182,9 +182,10 @@ def test_each_sentence_gets_a_drawing(directory: str, tmp_path: Path) -> None:
     [
         (["--model", "{nowhere}", "mesa"], "there is no model at"),
         (["--model", "{model}", "--file", "{nowhere}"], "there is no file"),
-        (["--model", "{model}", "--file", "{model}"], "there is no file"),
+        (["--model", "{model}", "--file", "{model}"], "is a folder"),
         (["--model", "{model}", "--file", "{nowhere}", "mesa"], "both texts and --file"),
         (["--model", "{model}", "--svg", "{nowhere}/x.svg", "mesa"], "cannot be written"),
+        (["--model", "{model}", "--svg", "/dev/full", "mesa"], "cannot write /dev/full: No space left"),
         (["--model", "{model}", "--length-penalty", "nan", "mesa"], "length penalty"),
     ],
 )

@@ -21,5 +21,12 @@ def test_every_other_address_is_refused(url: str) -> None:
         check_address(url)
 
 
+@pytest.mark.parametrize("url", ["https://me:secret@example.org/a", "http://me:secret@127.0.0.1:80/a"])
+def test_an_address_with_a_password_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(UserError, match="has a name or a password in it") as caught:
+        check_address(url)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_password_is_not_shown() -> None:
     assert host("https://me:secret@example.org:8000/a") == "example.org:8000"

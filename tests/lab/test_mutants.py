@@ -95,13 +95,7 @@ MUTANTS = [
         "self.embed(ids.roll(-1, 1) if self.training else ids)",  # the answer is the question
         RECURRENT,
     ),
-    Mutant(
-        "beam 1 = greedy",
-        beam._Search.advance,
-        "scores.float().unflatten",
-        "(-scores.float()).unflatten",
-        WRITERS,
-    ),
+    Mutant("beam 1 = greedy", beam._Search.advance, "scores.float().unflatten", "(-scores.float()).unflatten", WRITERS),
     Mutant(
         "beam 1 = greedy",
         state.KeyValueState.reorder,

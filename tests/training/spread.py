@@ -26,6 +26,7 @@ import torch
 from regard.cli.main import run
 from regard.errors import UserError
 from regard.training import distributed, loop, together
+from regard.training import run as assembling
 from regard.training.config import RunConfig
 from regard.training.ranks import ALONE, Ranks
 from regard.training.run import assemble, finish
@@ -92,6 +93,13 @@ def command(rank: int, *args: str) -> tuple[int, str, str]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run(args)
     return code, out.getvalue(), err.getvalue()
+
+
+def command_with_a_pause(rank: int, who: int, *args: str) -> tuple[int, str, str]:
+    """As `command`, but the rank `who` takes ten seconds to read the vocabulary."""
+    honest = assembling.load_tokenizer
+    assembling.load_tokenizer = lambda place: (time.sleep(10 * (rank == who)), honest(place))[1]  # type: ignore[attr-defined]
+    return command(rank, *args)
 
 
 def meet_at_a_taken_port(rank: int, data: Path) -> None:

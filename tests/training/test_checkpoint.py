@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.errors import UserError
+from regard.errors import Notice, UserError
 from regard.training import checkpoint
 
 
@@ -53,9 +53,10 @@ def test_the_latest_whole_one_is_taken(tmp_path: Path) -> None:
     data = bytearray((second / "model.safetensors").read_bytes())
     data[-1] ^= 1
     (second / "model.safetensors").write_bytes(bytes(data))
-    assert checkpoint.latest(tmp_path) == first
+    with pytest.warns(Notice, match=f"{second.name} is damaged and was passed over"):
+        assert checkpoint.latest(tmp_path) == first
     (first / "manifest.json").unlink()
-    with pytest.raises(UserError, match="whole"):
+    with pytest.warns(Notice), pytest.raises(UserError, match="whole"):
         checkpoint.latest(tmp_path)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.training import checkpoint
 from training.runs import TINY, tiny_run, write_pairs, write_recipe
-from training.spread import command, meet_at_a_taken_port, spread, train
+from training.spread import command, command_with_a_pause, meet_at_a_taken_port, spread, train
 
 KINDS = ["ddp", "fsdp"]
 SETTINGS: dict[str, Any] = {"steps": 20, "precision": "fp32", "average": 1, "timeout_minutes": 1.0}
@@ -181,6 +181,20 @@ def test_only_the_first_rank_speaks(tmp_path: Path) -> None:
     assert [code for code, _, _ in again] == [2, 2]
     assert "holds a run already" in again[0][2]
     assert again[1][1:] == ("", "")
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_rank_that_falls_silent_before_the_first_step_is_named_by_one_other(who: int, tmp_path: Path) -> None:
+    """Also the first, which else has the voice."""
+    recipe, out = write_recipe(tmp_path, timeout_minutes=0.05), str(tmp_path / "run")
+    sets = [
+        f"--set=data.{key}={[str(tmp_path / f'{key}.{side}') for side in ('de', 'en')]}" for key in ("train", "valid")
+    ]
+    ends = spread(command_with_a_pause, 2, who, "train", str(recipe), "--out", out, "--set=train.parallel=ddp", *sets)
+    code, _, said = ends[1 - who]
+    assert code == 1
+    assert f"error: rank {who} (on " in said
+    assert "has not answered for 3 s (before the first step; said by rank" in said
 
 
 def test_a_run_for_many_ranks_runs_alone_too(data: Path, tmp_path: Path) -> None:

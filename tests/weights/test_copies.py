@@ -9,6 +9,7 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from faults.refusal import refused
 from parity import tiny
 from regard.errors import UserError
 from regard.layers.position import sinusoids
@@ -96,6 +97,18 @@ def test_positions_in_the_file_must_be_the_sinusoids(name: str, dtype: torch.dty
     opened(name, tmp_path / "good", lambda tensors: tensors.update({place: table.clone() for place in POSITIONS}))
     with pytest.raises(UserError, match="sinusoids"):
         opened(name, tmp_path / "own", add(POSITIONS[0], lambda tensors: torch.zeros_like(table)))
+
+
+@pytest.mark.parametrize("name", ["marian", "pegasus"])
+@pytest.mark.parametrize("n", [1, tiny.LENGTH + 1, 2**24])
+def test_as_many_positions_as_the_configuration_says_are_in_the_file_or_it_is_refused(
+    name: str, n: int, tmp_path: Path
+) -> None:
+    table = sinusoids(tiny.LENGTH, 16, interleaved=False)
+    opened(name, tmp_path, lambda tensors: tensors.update({place: table.clone() for place in POSITIONS}))
+    change_json(tmp_path / "config.json", max_position_embeddings=n)
+    with refused(f"embed_positions.weight has shape [{tiny.LENGTH}, 16], expected [{n}, 16]", seconds=5):
+        load_model(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["llama", "bert masked lm, relu"])

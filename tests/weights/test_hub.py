@@ -1,11 +1,13 @@
 """`hf:owner/name` is the only way to the network; without one, and for names that are none, the answer is clear."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from faults.refusal import refused
@@ -78,7 +80,7 @@ def test_without_network_and_without_a_copy_the_error_says_so(tmp_path: Path) ->
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("error", [OSError("the cable is out"), TimeoutError(), ConnectionError("refused")])
+@pytest.mark.parametrize("error", [OSError("the cable is out"), TimeoutError(), httpx2.RemoteProtocolError("no")])
 def test_a_network_that_fails_is_an_error_of_ours(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def download(*_: Any, **__: Any) -> str:
         raise error
@@ -86,3 +88,17 @@ def test_a_network_that_fails_is_an_error_of_ours(error: Exception, monkeypatch:
     monkeypatch.setattr(hub, "snapshot_download", download)
     with refused("hf:owner/name could not be fetched"):
         load_model("hf:owner/name")
+
+
+def test_a_hub_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+    """Though the library sets no limit of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = {
+            "HF_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "HF_HOME": str(tmp_path),
+            "HF_HUB_OFFLINE": "0",
+        }
+        script = "from regard.weights import hub\nhub.SECONDS = 0.5\nhub.fetch('owner/name')"
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | place)
+    assert "hf:owner/name could not be fetched: ReadTimeout" in done.stderr

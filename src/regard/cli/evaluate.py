@@ -9,6 +9,7 @@ from regard.cli.counting import Count
 from regard.cli.opening import open_any, opening, precision_option
 from regard.cli.terminal import tell
 from regard.errors import UserError
+from regard.files import write_bytes
 
 EXAMPLES = """\b
 Examples:
@@ -69,7 +70,7 @@ def command(
     count.close()
     tell(f"{found.n_rows:,} rows")
     if out:
-        out.write_text("".join(f"{line}\n" for line in found.said), encoding="utf-8")
+        write_bytes(out, "".join(f"{line}\n" for line in found.said).encode())
     if as_json:
         scores = [vars(score) for score in found.scores]
         click.echo(json.dumps({"task": type(task).__name__, "rows": found.n_rows, "beam": beam, "scores": scores}))

@@ -68,7 +68,7 @@ def command(name: str, to: Path | None, mirror: str | None, yes: bool) -> None:
 
 
 def get_data(name: str, entry: "DataSet", to: Path | None, mirror: str | None, yes: bool) -> Path:
-    from regard.data.download import check_address
+    from regard.data.download import ROOM, check_address
 
     folder = to or Path("data") / entry.folder
     absent = [file for file in entry.files if not is_there(file, folder / file.name)]
@@ -90,7 +90,7 @@ def get_data(name: str, entry: "DataSet", to: Path | None, mirror: str | None, y
         try:
             get_file(entry, file, folder, mirror)
         except UserError as error:
-            if error.exit_code != FAILURE:  # not the file that is meant
+            if error.exit_code != FAILURE or error.hint == ROOM:  # not the file that is meant, or no place for it
                 raise
             names = ", ".join(each.name for each in absent[number:])
             by_hand = f"or put these into {folder} by hand: {names}"

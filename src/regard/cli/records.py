@@ -2,14 +2,18 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from os.path import isfile
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
 from regard.cli.terminal import tell
-from regard.errors import USAGE, UserError
+from regard.errors import QUOTED, USAGE, UserError, cut
+
+GIVE = "give the path of a text file, or - for stdin"
 
 file_option = click.option(
     "--file",
@@ -38,9 +42,20 @@ def read(texts: Sequence[str], path: Path | None) -> Iterator[str]:
         raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)
     if str(path) == "-":
         return records(["-"])
-    if path.is_dir() or not path.exists():  # a pipe, as in --file <(zcat texts.gz), is no regular file but can be read
-        raise UserError(f"there is no file {path}", "give the path of a text file, or - for stdin")
+    with readable(path):
+        if path.is_dir():
+            raise UserError(f"{path} is a folder", GIVE)
+        if not path.exists():  # a pipe, as in --file <(zcat texts.gz), is no regular file but can be read
+            raise UserError(f"there is no file {path}", GIVE)
     return lines_of(path)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # no permission, a name too long
+        raise UserError(f"cannot read {cut(str(path), QUOTED)}: {error.strerror}", GIVE) from error
 
 
 def is_typed(texts: Sequence[str], path: Path | None) -> bool:
@@ -57,9 +72,13 @@ def _stdin() -> Iterator[str]:
     yield from decode_lines(sys.stdin.buffer, "stdin")
 
 
-def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """UTF-8 text, one record a line. Only a newline ends one: U+2028 and its like belong to the text."""
-    for number, line in enumerate(lines, start=1):
+    from regard.data.lines import MAX_LINE
+
+    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
+        if len(line) > MAX_LINE:
+            raise UserError(f"{name}, line {number} has more than {MAX_LINE:,} bytes", "is it a file of text?")
         try:
             # A byte order mark is a habit of some editors, not a letter of the text.
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -81,7 +100,7 @@ def lines_in(path: Path) -> int | None:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    with open(path, "rb") as file:
+    with readable(path), open(path, "rb") as file:
         yield from decode_lines(file, str(path))
 
 

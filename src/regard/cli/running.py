@@ -16,7 +16,7 @@ from regard.cli.outcome import describe, next_commands
 from regard.cli.progress import TrainingLine
 from regard.cli.terminal import tell
 from regard.cli.waiting import Sign, waiting
-from regard.errors import UserError
+from regard.errors import USAGE, UserError
 from regard.runlog import RunLog
 
 if TYPE_CHECKING:
@@ -66,9 +66,18 @@ def run(config: "RunConfig", out: Path, sign: Sign, *, is_new: bool) -> None:
 
 
 def entering(config: "RunConfig") -> AbstractContextManager["Ranks"]:
+    import torch
+
     from regard.training.ranks import Ranks
 
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    place = [os.environ.get(name, usual) for name, usual in (("WORLD_SIZE", "1"), ("RANK", "0"), ("LOCAL_RANK", "0"))]
+    if not all(map(str.isdecimal, place)) or ("WORLD_SIZE" in os.environ and "RANK" not in os.environ):
+        said = f"WORLD_SIZE, RANK and LOCAL_RANK are {', '.join(map(repr, place))} in the environment"
+        raise UserError(said, "torchrun sets them; without it, unset all three", exit_code=USAGE)
+    if config.train.device == "cuda" and int(place[2]) >= (found := torch.cuda.device_count()):
+        said = f'train.device is "cuda" and needs GPU {place[2]}, but torch finds {found} of them here'
+        raise UserError(said, "start fewer ranks, or train without: --set train.device=cpu", exit_code=USAGE)
+    if place[0] == "1":
         return nullcontext(Ranks(config.train.device))
     from regard.training.distributed import joined
 
@@ -93,7 +102,8 @@ def train(config: "RunConfig", out: Path, ranks: "Ranks", sign: Sign, *, is_new:
     start = Start(out)
     with ExitStack() as stack:
         ranks.first("opening the folder", lambda: open_folder(stack, config, start, is_new=is_new))
-        trainer = prepared(config, out, line, log, ranks, sign)
+        with ranks.watched(lambda: "before the first step"):
+            trainer = prepared(config, out, line, log, ranks, sign)
         # only now, and not before: a setting that was refused is not kept
         ranks.first("writing run.toml", lambda: write_run(trainer.config, out))
         if ranks.first("looking for the model", lambda: is_finished(trainer)):
@@ -126,13 +136,14 @@ def train(config: "RunConfig", out: Path, ranks: "Ranks", sign: Sign, *, is_new:
 def open_folder(stack: ExitStack, config: "RunConfig", start: "Start", *, is_new: bool) -> None:
     """Locked until the run ends. torchrun starts the same command again when a rank has died: the run then goes on."""
     from regard.training.folder import RUN_FILE, clear, locked, read_run, write_run
+    from regard.training.rounds import is_same
 
     out, job = start.folder, os.environ.get("TORCHELASTIC_RUN_ID", "")
     stack.enter_context(start.folders())
     stack.enter_context(locked(out, "" if job == "none" else job))
     stack.enter_context(start.files())
     has_begun = (out / "checkpoints").exists() and (out / RUN_FILE).exists()
-    if is_new and not (job and has_begun and read_run(out / RUN_FILE) == config):
+    if is_new and not (job and has_begun and is_same(read_run(out / RUN_FILE), config)):
         clear(out)
         write_run(config, out)
 

@@ -14,6 +14,7 @@ from regard.cli.opening import open_task, opening, precision_option
 from regard.cli.records import is_typed, lines_in, read
 from regard.cli.terminal import columns, tell
 from regard.errors import UserError
+from regard.files import write_bytes
 
 if TYPE_CHECKING:
     from regard.tasks.translation import Translation
@@ -168,5 +169,5 @@ def look(sentence: "Translation", view: View) -> None:
 
 
 def draw(sentence: "Translation", path: Path) -> None:
-    path.write_text(sentence.alignment(words=True).svg(), encoding="utf-8")
+    write_bytes(path, sentence.alignment(words=True).svg().encode())
     tell(f"drawn: {path}")

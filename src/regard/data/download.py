@@ -20,6 +20,7 @@ SECONDS = 30.0
 CHUNK = 1 << 16
 LOCAL = {"127.0.0.1", "localhost", "::1"}
 AGAIN = "run the same command again; what arrived whole is kept, half a file is not"
+ROOM = "make room, or give another folder with --to"
 
 Listener = Callable[[int, int | None], None]
 "Told of the bytes so far and, where the server says it, of how many there will be."
@@ -34,7 +35,10 @@ def check_address(url: str) -> None:
     with contextlib.suppress(ValueError):  # brackets that do not match
         parts = urlsplit(url)
         if (parts.scheme == "https" and parts.hostname) or is_local(url):
-            return
+            if "@" not in parts.netloc:
+                return
+            hint = "give the address without what stands before the @"  # it would be shown, and not be sent
+            raise UserError(f"the address of {host(url)} has a name or a password in it", hint, exit_code=USAGE)
     hint = "only https:// is fetched, and http:// from this computer (127.0.0.1, localhost)"
     raise UserError(f"the address {url[:200]!r} is refused", hint, exit_code=USAGE)
 
@@ -68,7 +72,7 @@ def fetch(url: str, target: Path, *, limit: int, sha256: str | None, heard: List
             os.replace(temporary, target)
             flush(target.parent)
         except OSError as error:
-            raise UserError(f"cannot write {target}: {error.strerror or error}", exit_code=FAILURE) from error
+            raise UserError(f"cannot write {target}: {error.strerror or error}", ROOM, exit_code=FAILURE) from error
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -88,7 +92,7 @@ def _folder(path: Path) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        raise UserError(f"cannot write to {path}: {error.strerror or error}", exit_code=FAILURE) from error
+        raise UserError(f"cannot write to {path}: {error.strerror or error}", ROOM, exit_code=FAILURE) from error
     except BaseException:
         with contextlib.suppress(OSError):  # somebody has put a file there meanwhile
             for place in made:

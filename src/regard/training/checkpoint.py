@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from regard.errors import FAILURE, UserError
+from regard.errors import FAILURE, UserError, notify
 from regard.files import flush, read_json_object
 
 MANIFEST = "manifest.json"
@@ -112,6 +112,7 @@ def latest(folder: Path) -> Path | None:
     for path in published:
         if is_whole(path):
             return path
+        notify(f"{path} is damaged and was passed over")
     if published:
         hint = f"to start again, delete {folder} and use `regard train`"
         raise UserError(f"no checkpoint in {folder} is whole", hint)

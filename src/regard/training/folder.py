@@ -82,13 +82,18 @@ def clear(folder: Path) -> None:
 
 
 class Start:
-    """What a start makes goes again, unless it is kept; what was there before stays."""
+    """What a start makes goes again, unless it is kept or has come to a checkpoint; what was there before stays."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.is_kept = folder, False
+        self.folder, self.is_over = folder, False
 
     def keep(self) -> None:
-        self.is_kept = True
+        self.is_over = True
+
+    @property
+    def is_kept(self) -> bool:
+        """However a run ends, by a lost rank, a full disk or a second Ctrl-C, `regard resume` finds its checkpoint."""
+        return self.is_over or has_checkpoint(self.folder)
 
     @contextmanager
     def folders(self) -> Iterator[None]:

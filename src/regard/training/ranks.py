@@ -25,7 +25,7 @@ class Ranks:
 
     rank, size = 0, 1
     own: Exception | None = None
-    "The failure that this rank has told the others about."
+    "The failure that this rank speaks of itself: its own, or that the first is missing."
 
     def __init__(self, device: str = "cpu") -> None:
         self.device = torch.device(device)

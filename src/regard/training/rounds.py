@@ -18,3 +18,11 @@ def in_steps(config: RunConfig, lengths: np.ndarray) -> RunConfig:
         steps = max(1, round(in_one * train.epochs))
         train = replace(train, steps=steps, warmup=min(train.warmup, steps // 10))
     return replace(config, train=train, valid=replace(valid, every=valid.every or in_one))
+
+
+def is_same(kept: RunConfig, asked: RunConfig) -> bool:
+    """Whether `kept`, which is in steps, is what was asked for, which may count in rounds."""
+    train, valid = asked.train, asked.valid
+    if train.epochs:
+        train = replace(train, steps=kept.train.steps, warmup=kept.train.warmup)
+    return kept == replace(asked, train=train, valid=replace(valid, every=valid.every or kept.valid.every))

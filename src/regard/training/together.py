@@ -173,12 +173,15 @@ class Together(Ranks):
     def _silent(self, missing: list[int], what: str, *, gone: bool = False) -> UserError:
         who = " and ".join(map(self.name, missing)) or "a connection between ranks"
         how = "is gone" if gone else f"has not answered for {self.seconds:g} s"
-        return UserError(
+        error = UserError(
             f"{who} {how} ({what}; said by {self.name(self.rank)})",
             "its own output says more. The last checkpoint is untouched: go on with `torchrun ... -m regard resume "
             "FOLDER`. A rank that is only slow needs a larger train.timeout_minutes",
             exit_code=FAILURE,
         )
+        if 0 in missing and self.rank == min({*range(self.size)} - {*missing}):
+            self.own = error  # else nobody would say it: rank 0 has the voice
+        return error
 
 
 def _told(error: BaseException) -> dict[str, Any]:

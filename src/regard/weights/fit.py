@@ -63,19 +63,27 @@ def check(
         raise UserError(message, hint)
 
 
-def check_copies(path: Path, copies: Mapping[str, str | Tensor], entries: Mapping[str, Entry]) -> None:
-    """What a file holds beside what is read of it must be what it is tied to, or stands for: transformers reads it."""
+def check_copies(path: Path, copies: Mapping[str, str], entries: Mapping[str, Entry]) -> None:
+    """What a file holds beside what is read of it must be what it is tied to: transformers reads it."""
     hint = "if that is meant, config.json must say so (tie_word_embeddings); else get the file again"
     for name in copies.keys() & entries.keys():
-        found, ours = read_one(entries[name]), copies[name]
-        if isinstance(ours, str):
-            same, what = torch.equal(found, read_one(entries[ours])), f"{ours}, to which the configuration ties it"
-        else:  # rounded to the type of the file
-            same, what = (
-                torch.allclose(found.float(), ours, rtol=0, atol=1e-2),
-                "the sinusoids that stand for positions",
-            )
-        require(same, f"{path}: {name} is not the same as {what}", hint)
+        same = torch.equal(read_one(entries[name]), read_one(entries[copies[name]]))
+        what = f"{path}: {name} is not the same as {copies[name]}, to which the configuration ties it"
+        require(same, what, hint)
+
+
+def check_implied(path: Path, implied: Callable[[], Mapping[str, Tensor]], entries: Mapping[str, Entry]) -> None:
+    """Nor may a file hold other positions than the sinusoids; how many there are is known before they are computed."""
+    with without_memory():
+        shapes = {name: tuple(tensor.shape) for name, tensor in implied().items() if name in entries}
+    for name, shape in shapes.items():
+        what = f"{path}: {name} has shape {list(entries[name].shape)}, expected {list(shape)}"
+        require(entries[name].shape == shape, what, "check max_position_embeddings and d_model in config.json")
+    for name, ours in implied().items() if shapes else ():
+        if name in shapes:
+            same = torch.allclose(read_one(entries[name]).float(), ours, rtol=0, atol=1e-2)  # rounded as the file is
+            what = f"{path}: {name} is not the same as the sinusoids that stand for positions"
+            require(same, what, "no other positions can be had here; get the file again")
 
 
 def assign(

@@ -15,7 +15,7 @@ from regard.layers.lora import merge, require_plain
 from regard.machine import return_memory
 from regard.models.base import Model
 from regard.pretrained.bundled import by_name
-from regard.weights.fit import SHORT, assign, check, check_copies, described_by, shorten
+from regard.weights.fit import SHORT, assign, check, check_copies, check_implied, described_by, shorten
 from regard.weights.keymap import KeyMap, Source
 from regard.weights.layout import LAYOUTS, Layout
 from regard.weights.peft import CONFIG, is_adapter, load_adapter, read_settings, with_head
@@ -103,7 +103,8 @@ def load_directory(
     check(directory, model, sources, entries, layout.spare(model.config))
     if not empty:
         wanted = {source.theirs for source in sources}
-        check_copies(directory, {**layout.tied(wanted), **layout.special.implied(model.config)}, entries)
+        check_copies(directory, layout.tied(wanted), entries)
+        check_implied(directory, lambda: layout.special.implied(model.config), entries)
         assign(model, sources, reader(entries, dtype), dtype)
     return model
 
