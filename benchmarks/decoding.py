@@ -22,6 +22,8 @@ from harness import machine, ratio, report, take_turns
 
 from regard.decoding.beam import BeamSettings, beam_search
 from regard.decoding.search import greedy
+from regard.layers.half import HalfWeight
+from regard.layers.int8 import Int8Weight
 from regard.models.base import initialise
 from regard.models.registry import find_preset
 from regard.models.transformer import Transformer
@@ -53,7 +55,7 @@ def make(name: str, folder: Path) -> None:
     save_model(model, folder)
 
 
-def ours(name: str, folder: Path, dtype: torch.dtype, batch: int, beam: int) -> Run:
+def ours(name: str, folder: Path, dtype: Any, batch: int, beam: int) -> Run:
     model: Any = load_model(folder, dtype=dtype).fuse()
 
     @torch.inference_mode()
@@ -146,8 +148,8 @@ def main() -> None:
 
 def contestants(name: str, folder: Path, batch: int, beam: int) -> dict[str, Run]:
     return {
-        "fp16": ours(name, folder, torch.float16, batch, beam),
-        "int8": ours(name, folder, torch.int8, batch, beam),
+        "fp16": ours(name, folder, HalfWeight, batch, beam),
+        "int8": ours(name, folder, Int8Weight, batch, beam),
         "fp32": ours(name, folder, torch.float32, batch, beam),
         "transformers": through_transformers(name, folder, batch, beam),
         **{f"CTranslate2 {kind}": through_ctranslate2(name, folder, kind, batch, beam) for kind in ("int8", "float32")},

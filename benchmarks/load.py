@@ -1,6 +1,6 @@
 """Does a scheduler stay sound under load? Many callers of SmolLM2-135M who come, leave and lose patience.
 
-    python benchmarks/load.py [--minutes 20] [--rows 8] [--precision float32]
+    python benchmarks/load.py [--minutes 20] [--rows 8] [--precision fp32]
 
 Every finished answer is compared with the answer alone; every unfinished one must be its beginning. Where they part,
 the two best scores at that place must be nearer than the tolerance: a batch adds in another order than one row does.
@@ -25,6 +25,7 @@ from regard.decoding.search import greedy
 from regard.decoding.worker import Worker
 from regard.pretrained.installed import path_of
 from regard.tasks.generator import Generator
+from regard.weights.precision import DTYPES
 from regard.weights.store import load_model
 from regard.weights.vocabulary import tokenizers_of
 
@@ -37,7 +38,7 @@ QUESTIONS = [
     "Count from one to twenty. " * 12,
     "Here is a log of a machine: " + "the pump started, the valve opened, the pump stopped; " * 20 + "what went wrong?",
 ]
-TIE = {"float32": 1e-4, "int8": 1e-2}
+TIE = {"fp32": 1e-4, "fp16": 1e-4, "int8": 1e-2}
 "Scores nearer than this may change places in a batch."
 LUCK = 1e-3
 "A drawn number nearer than this to the border between two tokens may fall on the other side."
@@ -154,12 +155,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--rows", type=int, default=8)
-    parser.add_argument("--precision", choices=list(TIE), default="float32")
+    parser.add_argument("--precision", choices=list(TIE), default="fp32")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     path = path_of("smollm2")
-    model: Any = load_model(path, dtype=getattr(torch, options.precision)).fuse()
+    model: Any = load_model(path, dtype=DTYPES[options.precision]).fuse()
     requests = make_requests(Generator(model, tokenizers_of(path)[0]))
     trial = Trial(model, requests, TIE[options.precision])
     scheduler = Scheduler(model.step, lambda request: model.new_state(1, request.room), max_len=1024,

@@ -35,7 +35,8 @@ class Contestant(NamedTuple):
 
 
 OURS = "import torch; torch.set_num_threads(2)\nfrom regard.tasks.load import load, load_model\n"
-OURS += "from regard.decoding.search import greedy"
+OURS += "from regard.decoding.search import greedy\nfrom regard.layers.half import HalfWeight\n"
+OURS += "from regard.layers.int8 import Int8Weight"
 TRANSFORMERS = "import torch; torch.set_num_threads(2)\nfrom transformers import GPT2LMHeadModel"
 WRITE = """
 state = model.new_state(1, len(prompt) + new)
@@ -55,12 +56,12 @@ def gpt2(folder: Path) -> dict[str, Contestant]:
     engine = given + "model = ctranslate2.Generator(folder + '/int8', compute_type='int8', intra_threads=2)\n"
     engine += "texts, size = [[f't{id}' for id in prompt]], dict(max_length=new, min_length=new)\n"
     engine += "model.generate_batch(texts, sampling_topk=1, include_prompt_in_result=False, **size)"
-    own = given + "model = load_model(folder, dtype=torch.{}).fuse()" + WRITE
+    own = given + "model = load_model(folder, dtype={}).fuse()" + WRITE
     return {
-        "regard int8": Contestant(OURS, own.format("int8")),
-        "regard fp16": Contestant(OURS, own.format("float16")),
+        "regard int8": Contestant(OURS, own.format("Int8Weight")),
+        "regard fp16": Contestant(OURS, own.format("HalfWeight")),
         "CTranslate2 int8": Contestant("import ctranslate2", engine),
-        "regard fp32": Contestant(OURS, own.format("float32")),
+        "regard fp32": Contestant(OURS, own.format("torch.float32")),
         "transformers fp32": Contestant(TRANSFORMERS, theirs),
     }
 
@@ -70,11 +71,11 @@ def smollm2(_: Path) -> dict[str, Contestant]:
     options = "n_ctx=512, n_threads=2, n_threads_batch=2, verbose=False"
     llama = given + f"model = llama_cpp.Llama(file, {options})\n"
     llama += "assert len(list(islice(model.generate(prompt, temp=0.0, repeat_penalty=1.0), new))) == new"
-    own = given + "model = load_model(file, dtype=torch.{}).fuse()" + WRITE
+    own = given + "model = load_model(file, dtype={}).fuse()" + WRITE
     return {
-        "regard int8": Contestant(OURS, own.format("int8")),
-        "regard fp16": Contestant(OURS, own.format("float16")),
-        "regard fp32": Contestant(OURS, own.format("float32")),
+        "regard int8": Contestant(OURS, own.format("Int8Weight")),
+        "regard fp16": Contestant(OURS, own.format("HalfWeight")),
+        "regard fp32": Contestant(OURS, own.format("torch.float32")),
         "llama.cpp": Contestant("import llama_cpp\nfrom itertools import islice", llama),
     }
 

@@ -18,6 +18,7 @@ from regard.decoding.search import greedy
 from regard.decoding.speculate import speculate
 from regard.pretrained.installed import path_of
 from regard.tasks.generator import Generator
+from regard.weights.precision import DTYPES
 from regard.weights.store import load_model
 from regard.weights.vocabulary import tokenizers_of
 
@@ -100,11 +101,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=int, default=128)
-    parser.add_argument("--precision", choices=["float32", "int8"], default="float32")
+    parser.add_argument("--precision", choices=["fp32", "fp16", "int8"], default="fp32")
     options = parser.parse_args()
     torch.set_num_threads(1)
     path = path_of("smollm2")
-    generator = Generator(load_model(path, dtype=getattr(torch, options.precision)).fuse(), tokenizers_of(path)[0])
+    generator = Generator(load_model(path, dtype=DTYPES[options.precision]).fuse(), tokenizers_of(path)[0])
     rows, results = [], []
     for kind, questions in (("quoting", QUOTING), ("free", FREE)):
         for question in questions:

@@ -15,6 +15,7 @@ from faults.refusal import refused
 from models import tiny
 from models.test_properties import named, random_ids
 from regard.config import build, to_dict
+from regard.layers.int8 import Int8Weight
 from regard.layers.linear import Linear
 from regard.layers.lora import LoraConfig, adapted, add_adapters, merge, trainable
 from regard.models.registry import FAMILIES
@@ -270,5 +271,5 @@ def test_a_model_with_adapters_is_not_joined_not_saved_and_gets_no_second_ones(t
 
 def test_eight_bits_learn_nothing(tmp_path: Path) -> None:
     save_model(tiny.make("gpt2"), tmp_path)
-    with refused("eight bits", "fp32"):
-        add_adapters(load_model(tmp_path, dtype=torch.int8), LoraConfig())
+    with refused("fewer bits", "fp32"):
+        add_adapters(load_model(tmp_path, dtype=Int8Weight), LoraConfig())

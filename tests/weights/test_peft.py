@@ -21,6 +21,7 @@ from models import tiny as our_tiny
 from parity import tiny
 from parity.test_transformers import CLOSE, inputs_of, make_theirs, real, run_ours, run_theirs
 from regard.cli.main import run
+from regard.layers.int8 import Int8Weight
 from regard.layers.lora import LoraConfig, adapted, add_adapters, trainable
 from regard.models.base import Model
 from regard.models.registry import FAMILIES
@@ -281,7 +282,7 @@ def test_every_verb_takes_an_adapter_for_the_merged_model(tmp_path: Path, capsys
 def test_in_eight_bits_an_adapter_is_its_merged_model_to_the_last_bit(tmp_path: Path) -> None:
     adapter = adapter_of_llama(tmp_path)
     save_model(load_model(adapter), tmp_path / "merged")
-    one, two = (load_model(each, dtype=torch.int8) for each in (adapter, tmp_path / "merged"))
+    one, two = (load_model(each, dtype=Int8Weight) for each in (adapter, tmp_path / "merged"))
     ids = torch.arange(5)[None]
     assert torch.equal(one.fuse()(ids).logits, two.fuse()(ids).logits)
     exact = load_model(adapter)(ids).logits
@@ -534,8 +535,8 @@ def test_a_model_that_has_adapters_or_eight_bits_takes_no_others(tmp_path: Path)
     load_adapter(model, adapter)
     with refused("14 layers with adapters"):
         load_adapter(model, adapter)
-    with refused("eight bits"):
-        load_adapter(load_model(tmp_path / "base", dtype=torch.int8), adapter)
+    with refused("fewer bits"):
+        load_adapter(load_model(tmp_path / "base", dtype=Int8Weight), adapter)
     shutil.rmtree(tmp_path / "base")
     with refused("there is no model at"):
         load_model(adapter)

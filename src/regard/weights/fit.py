@@ -11,17 +11,15 @@ from torch import Tensor, nn
 from regard.config import require
 from regard.errors import UserError
 from regard.layers.embedding import TokenTable
-from regard.layers.half import HalfWeight
 from regard.layers.head import Unembed
-from regard.layers.int8 import Int8Weight
 from regard.layers.linear import Linear, hold
 from regard.layers.short import ShortWeight
 from regard.models.base import without_memory
 from regard.weights.keymap import Source
 from regard.weights.tensorfile import FLOATS, Entry, read_one
 
-SHORT: dict[torch.dtype | None, type[ShortWeight]] = {torch.float16: HalfWeight, torch.int8: Int8Weight}
-"How the matrices of a model are held in so many bits; the rest of it is then float32."
+Held = torch.dtype | type[ShortWeight]
+"As what weights are held: all as one type, or matrices as short weights and the rest in float32."
 
 
 @contextmanager
@@ -86,9 +84,7 @@ def check_implied(path: Path, implied: Callable[[], Mapping[str, Tensor]], entri
             require(same, what, "no other positions can be had here; get the file again")
 
 
-def assign(
-    model: nn.Module, sources: Iterable[Source], read: Callable[[Source], Tensor], dtype: torch.dtype | None
-) -> None:
+def assign(model: nn.Module, sources: Iterable[Source], read: Callable[[Source], Tensor], held: Held | None) -> None:
     """One tensor at a time, so that no second copy of the weights is ever held.
 
     The largest comes first, while there is nothing beside it.
@@ -96,17 +92,17 @@ def assign(
     sizes = {name: tensor.numel() for name, tensor in model.state_dict().items()}
     for source in sorted(sources, key=lambda source: -sum(sizes[name] for name in source.ours)):
         tensor = read(source)
-        if dtype is not None:
-            tensor = tensor.to(torch.float32 if dtype in SHORT else dtype)
+        if held is not None:
+            tensor = tensor.to(held if isinstance(held, torch.dtype) else torch.float32)
         for name, part in zip(source.ours, source.edit.split(tensor), strict=True):
             owner, _, leaf = name.rpartition(".")
             layer = model.get_submodule(owner)
             hold(layer, leaf, part)
-            if dtype in SHORT and leaf == "weight":
-                shorten(layer, dtype)
+            if isinstance(held, type) and leaf == "weight":
+                shorten(layer, held)
 
 
-def shorten(model: nn.Module, dtype: torch.dtype | None) -> None:
+def shorten(model: nn.Module, kind: type[ShortWeight]) -> None:
     for layer in model.modules():
         if isinstance(layer, Linear | TokenTable | Unembed) and isinstance(layer.weight, Tensor):
-            hold(layer, "weight", SHORT[dtype].of(layer.weight.detach(), table=isinstance(layer, TokenTable)))
+            hold(layer, "weight", kind.of(layer.weight.detach(), table=isinstance(layer, TokenTable)))

@@ -21,7 +21,7 @@ from torch import Tensor
 from regard.config import build, read_toml, require
 from regard.errors import UserError, pick
 from regard.models.gpt import Gpt, GptConfig
-from regard.weights.fit import assign, check, described_by
+from regard.weights.fit import Held, assign, check, described_by
 from regard.weights.keymap import Edit, KeyMap, Source, plain
 from regard.weights.tensorfile import Entry
 
@@ -189,12 +189,12 @@ def tensor_table(config: GptConfig) -> dict[str, Edit]:
     return table
 
 
-def load_gguf(path: Path, dtype: torch.dtype | None, *, empty: bool = False) -> Gpt:
+def load_gguf(path: Path, held: Held | None, *, empty: bool = False) -> Gpt:
     file = read_gguf(path)
     with described_by(path):
         model = Gpt(read_config(file))
     sources = KeyMap(tensor_table(model.config)).sources(model.state_dict())
     check(path, model, sources, file.tensors, spare=re.compile("$"))
     if not empty:
-        assign(model, sources, file.read, dtype)
+        assign(model, sources, file.read, held)
     return model

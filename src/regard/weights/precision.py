@@ -12,14 +12,15 @@ import torch
 
 from regard.config import require
 from regard.errors import pick
-from regard.layers.half import has_kernel
-from regard.layers.int8 import largest_step
+from regard.layers.half import HalfWeight, has_kernel
+from regard.layers.int8 import Int8Weight, largest_step
+from regard.weights.fit import Held
 from regard.weights.store import home_of
 from regard.weights.tensorfile import read_headers
 
 Precision = Literal["auto", "fp32", "bf16", "fp16", "int8"]
 KNOWN: dict[str, Precision] = {each: each for each in get_args(Precision)}
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.int8}
+DTYPES: dict[str, Held] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": HalfWeight, "int8": Int8Weight}
 
 LARGE = 40_000_000
 "Bytes of weights on disk from which fewer bits are much faster."

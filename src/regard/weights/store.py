@@ -15,7 +15,7 @@ from regard.layers.lora import merge, require_plain
 from regard.machine import return_memory
 from regard.models.base import Model
 from regard.pretrained.bundled import by_name
-from regard.weights.fit import SHORT, assign, check, check_copies, check_implied, described_by, shorten
+from regard.weights.fit import Held, assign, check, check_copies, check_implied, described_by, shorten
 from regard.weights.keymap import KeyMap, Source
 from regard.weights.layout import LAYOUTS, Layout
 from regard.weights.peft import CONFIG, is_adapter, load_adapter, read_settings, with_head
@@ -27,17 +27,17 @@ GIVE = "give the model's directory, a .gguf file, or hf:owner/name"
 
 
 def load_model(
-    source: str | Path, *, dtype: torch.dtype | None = torch.float32, device: str = "cpu", revision: str | None = None
+    source: str | Path, *, dtype: Held | None = torch.float32, device: str = "cpu", revision: str | None = None
 ) -> Model:
     """The bare torch module, in evaluation mode: `load_model("DIR")(ids).logits`.
 
     `source` is a directory in Hugging Face layout, a GGUF file, or `hf:owner/name`, which may be pinned to a
-    `revision`; an adapter of PEFT is merged into its model. `dtype=None` keeps the type of the file. Of float16 and
-    int8 on a CPU only matrices are made, and all sums are in float32. On the device `meta` no weight is read.
+    `revision`; an adapter of PEFT is merged into its model. `dtype=None` keeps the type of the file; short
+    weights (`HalfWeight`, `Int8Weight`) are for the CPU. On the device `meta` no weight is read.
     """
     path = locate(source, revision)
-    home, short = home_of(path), dtype in SHORT and device in ("cpu", "meta")
-    later = dtype in SHORT and (home != path or not short)  # nothing is added to fewer bits
+    home = home_of(path)
+    later = dtype if isinstance(dtype, type) and home != path else None  # nothing is added to fewer bits
     exact = torch.float32 if later else dtype
     if home.is_file():
         from regard.weights.gguf import load_gguf  # slow to import, and only GGUF files need it
@@ -48,10 +48,10 @@ def load_model(
     if home != path:
         load_adapter(model, path)
         merge(model)
-    if later and short and device != "meta":
-        shorten(model, dtype)
+    if later and device != "meta":
+        shorten(model, later)
     return_memory()
-    return model.to(device, None if short else dtype).eval()
+    return model.to(device).eval()
 
 
 def home_of(path: Path) -> Path:
@@ -88,9 +88,7 @@ def locate(source: str | Path, revision: str | None = None, *, give: str = GIVE)
     raise UserError(problem, give)
 
 
-def load_directory(
-    directory: Path, dtype: torch.dtype | None, *, empty: bool = False, adapter: Path | None = None
-) -> Model:
+def load_directory(directory: Path, held: Held | None, *, empty: bool = False, adapter: Path | None = None) -> Model:
     theirs, layout = read_layout(directory)
     entries = read_headers(directory)
     if adapter is not None:
@@ -105,7 +103,7 @@ def load_directory(
         wanted = {source.theirs for source in sources}
         check_copies(directory, layout.tied(wanted), entries)
         check_implied(directory, lambda: layout.special.implied(model.config), entries)
-        assign(model, sources, reader(entries, dtype), dtype)
+        assign(model, sources, reader(entries, held), held)
     return model
 
 

@@ -108,13 +108,13 @@ def read_header(path: Path) -> dict[str, Entry]:
     return {name: Entry(path, name, tuple(fields["shape"]), fields["dtype"]) for name, fields in header.items()}
 
 
-def reader(entries: Mapping[str, Entry], dtype: torch.dtype | None) -> Callable[[Source], Tensor]:
+def reader(entries: Mapping[str, Entry], held: object) -> Callable[[Source], Tensor]:
     """Reads one tensor at a time, memory-mapped: its pages are read when they are used."""
     opened: dict[Path, Any] = {}
 
     def read(source: Source) -> Tensor:
         entry = entries[source.theirs]
-        if source.edit.is_plain and dtype in (None, FLOATS[entry.dtype]):
+        if source.edit.is_plain and held in (None, FLOATS[entry.dtype]):
             if entry.file not in opened:
                 opened[entry.file] = safe_open(entry.file, "pt")
             return opened[entry.file].get_tensor(entry.name)
