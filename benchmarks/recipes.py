@@ -1,23 +1,27 @@
 """What do the shipped recipes reach? Scores finished runs on their own test sets and writes one table.
 
-    regard train multi30k-de-en --out RUNS/multi30k-de-en        (each recipe, from a folder that holds data/)
-    python benchmarks/recipes.py RUNS/multi30k-de-en [RUNS/multi30k-lstm ...] [--beam 4]
+    regard train minilm-cola --set seed=1 --out RUNS/minilm-cola-1       (each recipe, from a folder that holds data/)
+    python benchmarks/recipes.py RUNS/minilm-cola-1 [RUNS/minilm-cola-2 ...] [--beam 4] [--name recipes]
 
+Runs whose folders differ in the number at their end are seeds of one recipe: their mean is shown, and each of them.
 Minutes and energy are the run's own count over all its sittings; validation and checkpoints are included.
 """
 
 import argparse
 import json
+import re
+import statistics
 from pathlib import Path
 from typing import Any
 
 from harness import machine, report
 
-from regard.data.corpus import read_rows
-from regard.evaluation.translation import bleu, chrf
-from regard.tasks.load import load_task
-from regard.tasks.translator import Translator
+from regard.lab.judging import Asked, judge
+from regard.tasks.load import load
 from regard.training.folder import LOG_FILE, RUN_FILE, read_run
+
+SHOWN = 2
+"Scores of each task in the table; all of them are in the data below it."
 
 
 def last_of(folder: Path, kind: str) -> dict[str, Any]:
@@ -27,40 +31,51 @@ def last_of(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def score(folder: Path, beam: int) -> dict[str, Any]:
-    config = read_run(folder / RUN_FILE)
-    pairs = list(read_rows([Path(name) for name in config.data.test]))
-    translator = load_task(folder / "model", Translator)
-    texts = [translation.text for translation in translator.many([pair[0] for pair in pairs], beam=beam)]
-    scores = [metric(texts, [pair[1] for pair in pairs], bootstrap=1000) for metric in (bleu, chrf)]
-    end = last_of(folder, "end")
+    data, task = read_run(folder / RUN_FILE).data, load(folder / "model")
+    columns = None if data.test[0].endswith(".json") else data.columns or None  # SQuAD's own file has all right answers
+    asked = Asked([Path(name) for name in data.test], columns, bootstrap=1000, beam=beam, names=data.names)
+    found, end = judge(task, asked, lambda _: None), last_of(folder, "end")
     return {
-        "recipe": folder.name,
-        "parameters": translator.model.n_parameters,
-        "scores": {each.name: str(each).removeprefix(f"{each.name} ") for each in scores},
-        "signature": scores[0].signature,
-        "sentences": len(pairs),
+        "recipe": re.sub(r"-\d$", "", folder.name),
+        "folder": folder.name,
+        "parameters": task.model.n_parameters,
+        "scores": {each.name: each.value for each in found.scores},
+        "shown": [str(each) for each in found.scores],
+        "signature": found.scores[0].signature,
+        "rows": found.n_rows,
         "minutes": end["seconds"] / 60,
         "how": end["how"],
         "energy": end["energy"],
     }
 
 
+def row(runs: list[dict[str, Any]]) -> list[str]:
+    first = runs[0]
+    said = first["shown"][:SHOWN]
+    if len(runs) > 1:
+        values = {name: [run["scores"][name] for run in runs] for name in list(first["scores"])[:SHOWN]}
+        said = [
+            f"{name} {statistics.mean(each):.2f} ({', '.join(f'{one:.2f}' for one in each)})"
+            for name, each in values.items()
+        ]
+    minutes = ", ".join(f"{run['minutes']:.0f}" for run in runs)
+    size = f"{first['parameters'] / 1e6:.1f} M"
+    return [first["recipe"], size, *said, "" if len(said) < SHOWN else f"{first['rows']:,}", minutes, first["energy"]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--beam", type=int, default=4)
+    parser.add_argument("--name", default="recipes", help="of the file in results/")
     options = parser.parse_args()
     results = [score(folder, options.beam) for folder in options.runs]
-    rows = [
-        [
-            found["recipe"], f"{found['parameters'] / 1e6:.1f} M", *found["scores"].values(),
-            f"{found['minutes']:.0f}", found["energy"],
-        ]
-        for found in results
-    ]  # fmt: skip
-    header = ["recipe", "parameters", "BLEU", "chrF", "minutes", "energy"]
-    note = f"Test sets of the recipes, beam {options.beam}, {results[0]['signature']}."
-    report("recipes", header, rows, {"machine": machine(()), "beam": options.beam, "results": results}, note)
+    recipes = list(dict.fromkeys(found["recipe"] for found in results))
+    rows = [row([found for found in results if found["recipe"] == recipe]) for recipe in recipes]
+    header = ["recipe", "parameters", "test set", "and", "rows", "minutes of each seed", "energy of the first"]
+    note = "On the recipes' own test sets: the bootstrap's interval for one seed, else the mean and each seed."
+    data = {"machine": machine(()), "beam": options.beam, "results": results}
+    report(options.name, header, rows, data, note)
 
 
 if __name__ == "__main__":
