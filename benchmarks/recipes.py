@@ -20,7 +20,7 @@ from regard.lab.judging import Asked, judge
 from regard.tasks.load import load
 from regard.training.folder import LOG_FILE, RUN_FILE, read_run
 
-SHOWN = 2
+SHOWN = 3
 "Scores of each task in the table; all of them are in the data below it."
 
 
@@ -60,7 +60,7 @@ def row(runs: list[dict[str, Any]]) -> list[str]:
         ]
     minutes = ", ".join(f"{run['minutes']:.0f}" for run in runs)
     size = f"{first['parameters'] / 1e6:.1f} M"
-    return [first["recipe"], size, *said, "" if len(said) < SHOWN else f"{first['rows']:,}", minutes, first["energy"]]
+    return [first["recipe"], size, "; ".join(said), f"{first['rows']:,}", minutes, first["energy"].partition(" (")[0]]
 
 
 def main() -> None:
@@ -72,8 +72,11 @@ def main() -> None:
     results = [score(folder, options.beam) for folder in options.runs]
     recipes = list(dict.fromkeys(found["recipe"] for found in results))
     rows = [row([found for found in results if found["recipe"] == recipe]) for recipe in recipes]
-    header = ["recipe", "parameters", "test set", "and", "rows", "minutes of each seed", "energy of the first"]
-    note = "On the recipes' own test sets: the bootstrap's interval for one seed, else the mean and each seed."
+    header = ["recipe", "parameters", "on its test set", "rows", "minutes of each seed", "energy of the first"]
+    note = (
+        "On the recipes' own test sets: the bootstrap's interval for one seed, else the mean and each seed. Energy is "
+    )
+    note += "estimated at 10 W a busy core, so 1 Wh is six minutes of one core; minutes are by the clock, whoever shared it."
     data = {"machine": machine(()), "beam": options.beam, "results": results}
     report(options.name, header, rows, data, note)
 
