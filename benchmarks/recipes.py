@@ -73,10 +73,8 @@ def main() -> None:
     recipes = list(dict.fromkeys(found["recipe"] for found in results))
     rows = [row([found for found in results if found["recipe"] == recipe]) for recipe in recipes]
     header = ["recipe", "parameters", "on its test set", "rows", "minutes of each seed", "energy of the first"]
-    note = (
-        "On the recipes' own test sets: the bootstrap's interval for one seed, else the mean and each seed. Energy is "
-    )
-    note += "estimated at 10 W a busy core, so 1 Wh is six minutes of one core; minutes are by the clock, whoever shared it."
+    note = "On the recipes' own test sets: the bootstrap's interval for one seed, else the mean and each seed. Energy "
+    note += "is estimated at 10 W a busy core, so 1 Wh is six minutes of one core; minutes are the clock's."
     data = {"machine": machine(()), "beam": options.beam, "results": results}
     report(options.name, header, rows, data, note)
 
