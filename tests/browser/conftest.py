@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from regard.runlog import RunLog
-from tasks import readers
+from tasks import readers, seers
 
 ROOT = Path(__file__).parent.parent.parent
 READS: dict[str, dict[str, Any]] = {
@@ -51,6 +51,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory, bert_dir: Path, gpt2_dir: 
         readers.save(home / name, vocabulary=bert_dir, max_position_embeddings=512, **options)
     (home / "tiny-write").mkdir()
     readers.save(home / "tiny-write", "gpt2", gpt2_dir, n_positions=128)
+    seers.vit(home / "tiny-see")
+    seers.captioner(home / "tiny-caption")
     return sorted(home.iterdir())
 
 

@@ -19,6 +19,7 @@ VIEWS = {
     "answer": ".passage",
     "tag": ".word-tag",
     "embeddings": ".heat canvas",
+    "image": ".heads canvas",
     "attention": ".heads canvas",
     "explain": ".query-row canvas",
     "tokens": ".word.c0",
@@ -55,7 +56,15 @@ def test_nothing_is_wider_than_a_narrow_window(visit: Opener, name: str) -> None
 
 def test_every_view_is_reached_by_mouse_and_by_two_keys(visit: Opener) -> None:
     page = visit("/translate", ready=VIEWS["translate"])
-    letters = {"generate": "g", "fill": "f", "classify": "c", "answer": "q", "tag": "n", "embeddings": "v"}
+    letters = {
+        "generate": "g",
+        "fill": "f",
+        "classify": "c",
+        "answer": "q",
+        "tag": "n",
+        "embeddings": "v",
+        "image": "i",
+    }
     letters |= {
         "attention": "a",
         "explain": "e",

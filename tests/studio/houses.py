@@ -15,21 +15,24 @@ import torch
 from starlette.testclient import TestClient
 from tokenizers import Tokenizer as Core
 
+from regard.data.view import View
 from regard.models.bert import Bert, BertConfig
 from regard.studio.app import Studio, build
 from regard.studio.guard import Rules
 from regard.studio.models import Entry
 from regard.studio.serving import Server, bound
 from regard.tasks.answerer import Answerer
+from regard.tasks.captioner import Captioner
 from regard.tasks.classifier import Classifier
 from regard.tasks.embedder import Embedder
 from regard.tasks.filler import Filler
 from regard.tasks.generator import Generator
+from regard.tasks.recogniser import Recogniser
 from regard.tasks.sentence_settings import SentenceSettings
 from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
 from regard.text.tokenizer import Tokenizer
-from tasks import generators, span_readers, translators
+from tasks import generators, seers, span_readers, translators
 
 TEXT = "O livro está em cima da mesa."
 LABELS = ("good", "bad", "so so")
@@ -54,6 +57,11 @@ def reader(head: str, labels: tuple[str, ...] = ()) -> Bert:
     return made.eval()
 
 
+def captioner() -> Captioner:
+    model, tokenizer = seers.captioner_parts()
+    return Captioner(seers.fresh(model), tokenizer, View((8, 8), 1))
+
+
 Maker = Callable[[], Any]
 TASKS: dict[str, tuple[type, Maker]] = {
     "pt-en": (Translator, translators.translator),
@@ -63,6 +71,8 @@ TASKS: dict[str, tuple[type, Maker]] = {
     "tagger": (Tagger, span_readers.tagger),
     "answerer": (Answerer, lambda: Answerer(span_readers.model("span"), span_readers.tokenizer())),
     "embedder": (Embedder, lambda: Embedder(reader(""), masked_tokenizer(), SentenceSettings())),
+    "seer": (Recogniser, lambda: Recogniser(seers.fresh(seers.vit_model()), View((8, 8), 1))),
+    "captioner": (Captioner, captioner),
 }
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route as Path_
 from starlette.routing import Router
 
-from regard.studio import attending, general, generating, libre, openai, runs, solving, translating
+from regard.studio import attending, general, generating, libre, openai, runs, seeing, solving, translating
 from regard.studio.guard import Guard, Rules
 from regard.studio.models import Entry, Table
 from regard.studio.openapi import document
@@ -18,7 +18,7 @@ from regard.studio.pages import Pages, policy, read_files
 from regard.studio.problem import encoded
 from regard.studio.routes import Endpoint, House, Route
 
-MODULES = (general, translating, attending, generating, solving, runs, openai, libre)
+MODULES = (general, translating, attending, generating, solving, seeing, runs, openai, libre)
 ROUTES: list[Route] = [route for module in MODULES for route in module.ROUTES]
 
 

@@ -18,7 +18,7 @@ from regard.inspection.reading import Kind, Reading, read_text
 from regard.inspection.rollout import rollout
 from regard.studio import fields
 from regard.studio.engine import Job
-from regard.studio.looking import LAYER, READING, captured, kind_of, reading_of, weights_of
+from regard.studio.looking import LAYER, READING, captured, kind_of, reading_of, reads_texts, weights_of
 from regard.studio.models import Entry
 from regard.studio.routes import MODEL, Asked, Route
 from regard.studio.wire import Bytes
@@ -34,7 +34,10 @@ def attention(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
 
 
 def head(entry: Entry, asked: Asked, job: Job) -> Bytes:
-    reading = reading_of(entry, asked, job)
+    return head_of(entry, reading_of(entry, asked, job), asked)
+
+
+def head_of(entry: Entry, reading: Reading, asked: Asked) -> Bytes:
     kind, layer, number = kind_of(reading, asked), asked["layer"], asked["head"]
     if asked["how"] == "rollout":
         weights_of(entry, reading, kind)  # refuses what would not fit
@@ -82,7 +85,7 @@ def _query(reading: Reading, kind: Kind, asked: Asked) -> int:
 
 
 def heads(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
-    task = entry.task()
+    task = entry.made_for("texts")
     if isinstance(task, Translator) or not entry.verbs:
         raise UserError(
             "heads are found on English sentences that a model reads", "give an encoder or a language model"
@@ -118,7 +121,7 @@ def positions(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
     n, side, step = asked["n"], asked["side"], asked["step"]
     if asked["model"] is None:
         return captured(entry, None, asked, sinusoidal(n, asked["width"], step=step).to_dict()) | {"model": {}}
-    found = positions_of_model(entry.task().model, n, side=side, step=step)
+    found = positions_of_model(entry.made_for("texts").model, n, side=side, step=step)
     return captured(entry, None, asked, found.to_dict())
 
 
@@ -141,18 +144,19 @@ def _padded(reading: Reading, more: int) -> Reading:
     return replace(reading, source=source, target=target, written=None)
 
 
-ROUTES = [
+WEIGHTS = {
+    "layer": LAYER,
+    "head": LAYER,
+    "how": fields.choice("weights", "rollout", default="weights"),
+    "fusion": fields.choice("mean", "max", "min", default="mean"),
+    "discard": fields.number(0, 0.99, default=0.0),
+}
+"Which of all weights."
+_ROUTES = [
     Route("/api/attention", READING, "All heads of a text as small pictures", attention),
     Route(
         "/api/attention/head",
-        {
-            **READING,
-            "layer": LAYER,
-            "head": LAYER,
-            "how": fields.choice("weights", "rollout", default="weights"),
-            "fusion": fields.choice("mean", "max", "min", default="mean"),
-            "discard": fields.number(0, 0.99, default=0.0),
-        },
+        {**READING, **WEIGHTS},
         "The weights of one head, or a mean, as little-endian f16",
         head,
         binary=True,
@@ -193,3 +197,4 @@ ROUTES = [
         "/api/masks", {**READING, "padding": fields.whole(0, 64, default=0)}, "Which cells are closed, and why", masks
     ),
 ]
+ROUTES = [replace(route, suits=reads_texts) for route in _ROUTES]

@@ -18,9 +18,10 @@ const VIEWS = {
   answer: ["answer", "q", "answer", "use"],
   tag: ["tag", "n", "tag", "use"],
   embeddings: ["embed", "v", "embed", "use"],
+  image: ["image", "i", "image", "use"],
   attention: ["attention", "a", "kinds", "look"],
   explain: ["explain", "e", "kinds", "look"],
-  tokens: ["tokens", "k", "any", "look"],
+  tokens: ["tokens", "k", "text", "look"],
   positions: ["positions", "p", "kinds", "look"],
   runs: ["runs", "r", null, "watch"],
   model: ["model", "m", "any", "watch"],
@@ -31,6 +32,7 @@ const GROUPS = ["use", "look", "watch"];
 export function able(model, need) {
   if (!model || model.state === "failed") return false;
   if (need === null || need === "any") return true;
+  if (need === "image" || need === "text") return !!model.image === (need === "image") && model.tasks.length > 0;
   return need === "kinds" ? model.kinds.length > 0 : model.tasks.includes(need);
 }
 

@@ -13,6 +13,7 @@ const PATHS = {
   explain: "M4 5h16v14H4zM4 10h16M9 10v9M14.5 10v9",
   tokens: "M3 8h6v8H3zM11 8h3v8h-3zM16 8h5v8h-5z",
   positions: "M3 12c2-6 4-6 6 0s4 6 6 0 4-6 6 0M3 21h18",
+  image: "M3 5h18v14H3zM3 16l5-5 4 4 3-3 6 5M15.5 9.5h.01",
   runs: "M4 4v16h16M7 15l4-4 3 2 5-7",
   model: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM12 12l8-4.5M12 12v9M12 12L4 7.5",
   sun: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.4 1.4M17.6 17.6L19 19M19 5l-1.4 1.4M6.4 17.6L5 19",

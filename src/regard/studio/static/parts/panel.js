@@ -5,7 +5,7 @@ import { copy } from "studio/core/hooks.js";
 import { csv, numpy, png, save } from "studio/core/export.js";
 import { Icon } from "studio/parts/icons.js";
 
-/** `ways`: svg() text, canvas: true where it is painted, json() anything, rows() a table, numpy() code; all are offered. */
+/** `ways`: svg() text, canvas: true, or which of several, where it is painted, json() anything, rows() a table, numpy() code; all are offered. */
 export function Panel({ title, note, tools, ways, name = "figure", children, className = "", label }) {
   return html`<section class="panel ${className}" aria-label=${label ?? title}>
     ${(title || tools || ways) && html`<header>
@@ -40,7 +40,7 @@ function Ways({ ways, name }) {
     setOpen(false);
     action();
   };
-  const painted = () => frame.current.closest(".panel").querySelector("canvas");
+  const painted = () => frame.current.closest(".panel").querySelector(ways.canvas === true ? "canvas" : ways.canvas);
   const items = [
     ways.svg && ["svg", () => save(`${name}.svg`, ways.svg(), "image/svg+xml")],
     ways.svg && ["png", async () => save(`${name}.png`, await png(ways.svg()))],
