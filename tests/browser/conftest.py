@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from regard.runlog import RunLog
+from studio.houses import race_file
 from tasks import readers, seers
 
 ROOT = Path(__file__).parent.parent.parent
@@ -66,15 +67,17 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for step in range(1, 11):
         log("step", step=step, loss=4.0 / step, lr=0.001 * step, norm=1.0, tokens_per_second=900.0)
     log("valid", step=10, loss=0.5, BLEU=12.5, samples=["The book is on the table."])
+    race_file(folder.parent / "first.json")
     return folder
 
 
 @pytest.fixture(scope="session")
 def studio(folders: list[Path], run_dir: Path) -> Iterator[Server]:
     """`regard studio` itself, as a program of its own."""
-    command = [sys.executable, "-m", "regard", "studio", "pt-en", *map(str, folders), str(run_dir), "--port", "0"]
+    program = [sys.executable, "-m", "regard", "studio", "--port", "0", "--no-open"]
+    command = [*program, "pt-en", *map(str, folders), str(run_dir.parent)]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen([*command, "--no-open"], stdout=subprocess.PIPE, text=True, env=environment) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         try:
             assert server.stdout is not None
             assert select.select([server.stdout], [], [], 240)[0], "the server never said where it is"

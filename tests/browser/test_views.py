@@ -25,6 +25,7 @@ VIEWS = {
     "tokens": ".word.c0",
     "positions": ".heat canvas",
     "runs": ".uplot canvas",
+    "race": ".uplot canvas",
     "model": ".fact",
 }
 "Name -> what is there once it has drawn what it is for."
@@ -71,6 +72,7 @@ def test_every_view_is_reached_by_mouse_and_by_two_keys(visit: Opener) -> None:
         "tokens": "k",
         "positions": "p",
         "runs": "r",
+        "race": "s",
         "model": "m",
         "translate": "t",
     }

@@ -36,6 +36,7 @@ class House:
     table: Table
     metrics: Metrics = field(default_factory=Metrics)
     runs: Any = None
+    races: Any = None
 
 
 @dataclass(frozen=True)

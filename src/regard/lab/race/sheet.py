@@ -64,6 +64,7 @@ class Sheet(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         curves_ = {"axis": self.axis, "xs": list(self.xs), "series": {key: list(y) for key, y in self.series.items()}}
+        curves_["logarithmic"] = self.logarithmic
         whole = {"title": self.title, "rows": list(self.rows), "says": list(self.says), "timed": sorted(self.timed)}
         return whole | ({"curves": curves_} if self.series else {})
 

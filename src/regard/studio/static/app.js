@@ -24,6 +24,7 @@ const VIEWS = {
   tokens: ["tokens", "k", "text", "look"],
   positions: ["positions", "p", "kinds", "look"],
   runs: ["runs", "r", null, "watch"],
+  race: ["race", "s", null, "watch"],
   model: ["model", "m", "any", "watch"],
 };
 
