@@ -10,7 +10,7 @@ from regard.errors import UserError
 from regard.inspection.ablation import ablate
 from regard.inspection.attention import overview, sides
 from regard.inspection.explanation import explain
-from regard.inspection.heads import PRONOUNS, find_heads, most_decided
+from regard.inspection.heads import PRONOUNS, HeadScores, choose, find_heads
 from regard.inspection.lens import lens
 from regard.inspection.masks import mask_of
 from regard.inspection.positions import positions_of_model, sinusoidal
@@ -57,16 +57,14 @@ def explained(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
     reading = reading_of(entry, asked, job)
     kind, layer, number = kind_of(reading, asked), asked["layer"], asked["head"]
     reading.check(kind, layer, number)
-    query, why = _query(reading, kind, asked), None
+    query = _query(reading, kind, asked)
     if layer is None or number is None:
-        weights_of(entry, reading, kind)
-        best = most_decided(reading, kind, query, layer=layer, head=number)
-        layer, number = best.place
-        key = reading.keys(kind).names[best.key]
-        why = f"of all heads this is the most decided on one ordinary other token: {best.weight:.2f} on “{key}”"
+        weights_of(entry, reading, kind)  # refuses what would not fit
+    chosen = choose(reading, kind, query, partial(_scores, entry, kind, job), layer=layer, head=number)
     job.check()
-    found = explain(reading, kind, layer, number, query)
-    return captured(entry, reading, asked, found.to_dict(), why=why)
+    found = explain(reading, kind, chosen.layer, chosen.head, query)
+    judged = None if chosen.scores is None else chosen.scores.to_dict()["judged"]
+    return captured(entry, reading, asked, found.to_dict(), why=chosen.why or None, judged=judged)
 
 
 def _query(reading: Reading, kind: Kind, asked: Asked) -> int:
@@ -94,10 +92,14 @@ def heads(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
     if not kinds or asked["kind"] not in (None, *kinds):
         raise UserError("this model has no such attention", f"it has {', '.join(kinds) or 'none'}")
     kind = asked["kind"] or kinds[-1]
-    kept = entry.cache.setdefault("heads", {})
+    return captured(entry, None, asked, _scores(entry, kind, job).to_dict())
+
+
+def _scores(entry: Entry, kind: Kind, job: Job) -> HeadScores:
+    kept: dict[Kind, HeadScores] = entry.cache.setdefault("heads", {})
     if kind not in kept:
-        kept[kind] = find_heads(partial(_read, entry, job), kind).to_dict()
-    return captured(entry, None, asked, kept[kind])
+        kept[kind] = find_heads(partial(_read, entry, job), kind)
+    return kept[kind]
 
 
 def _read(entry: Entry, job: Job, text: str) -> Reading:
