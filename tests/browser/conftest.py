@@ -151,3 +151,12 @@ def visit(chromium: Any, studio: Server) -> Iterator[Opener]:
     for context in contexts:
         context.close()
     assert wrong == []
+
+
+def tabbed_to(page: Any, selector: str) -> None:
+    """Tab is pressed until it is reached."""
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"no tab leads to {selector}")
