@@ -148,7 +148,7 @@ function App() {
       <div class="head"><h1>${t(`view.${view}`)}</h1><p>${t(`about.${view}`)}</p></div>
       <${Trouble} error=${error} />
       ${!VIEWS[view] ? html`<${Empty}><p>${t("unknown.view")}</p></${Empty}>`
-        : models === null || (need !== null && !model && models.some(unread)) ? html`<${Empty}><p>${t("opening")}</p></${Empty}>`
+        : models === null || (need !== null && (named ? unread(named) : !model && models.some(unread))) ? html`<${Empty}><p>${t("opening")}</p></${Empty}>`
         : need !== null && !model ? html`<${Empty}><p>${t(`none.${need}`)}</p><code>regard studio pt-en ${t("none.folder")}</code></${Empty}>`
         : module && html`<${module.default} key=${`${view} ${model?.name}`} model=${model} models=${models} params=${params} limits=${limits} version=${version} language=${tongue} refresh=${ask} />`}
     </main>
