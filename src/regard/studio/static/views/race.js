@@ -40,8 +40,9 @@ export default function Race({ params }) {
 
 const cell = (value) => (value === null || value === undefined ? "–" : typeof value !== "number" ? String(value) : Number.isInteger(value) ? whole(value) : String(+value.toPrecision(3)));
 
-function Sheet({ name, sheet: { title, rows, says = [], curves } }) {
-  const columns = [...new Set(rows.flatMap(Object.keys))];
+/** A key that is a number comes before all others in JavaScript: files say the order, older ones begin with the name. */
+function Sheet({ name, sheet: { title, columns: told, rows, says = [], curves } }) {
+  const columns = told ?? [...new Set(rows.flatMap(Object.keys))].sort((a, b) => (b === "") - (a === ""));
   const table = html`<div class="scroll" tabindex="0" role="group" aria-label=${title}><table><thead><tr>${columns.map((each, i) => html`<th scope="col" class=${i ? "num" : ""}>${each || t("name")}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr>${columns.map((each, i) => (i ? html`<td class="num">${cell(row[each])}</td>` : html`<th scope="row">${cell(row[each])}</th>`))}</tr>`)}</tbody></table></div>`;
   const lines = curves && Object.entries(curves.series).map(([each, ys]) => ({ name: each, xs: curves.xs, ys, dots: true }));
