@@ -1,5 +1,6 @@
 """A run's log: one JSON object a line. Training writes it; the command line and the studio read it."""
 
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -42,6 +43,15 @@ def read_on(path: Path, start: int, limit: int) -> tuple[list[dict[str, Any]], i
     lines = lines[: lines.rfind(b"\n") + 1]
     events = (_event(line.decode("utf-8", "replace")) for line in lines.splitlines())
     return [event for event in events if event is not None], start + len(lines)
+
+
+def is_race(path: Path) -> bool:
+    """Whether `regard race --json` wrote this file, by how it begins."""
+    try:
+        with path.open("rb") if path.is_file() else io.BytesIO() as file:  # a pipe has no end
+            return file.read(10) == b'{"race": 1'
+    except OSError:
+        return False
 
 
 def _event(line: str) -> dict[str, Any] | None:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from regard.runlog import RunLog
-from tasks import readers
+from studio.houses import race_file
+from tasks import readers, seers
 
 ROOT = Path(__file__).parent.parent.parent
 READS: dict[str, dict[str, Any]] = {
@@ -51,6 +52,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory, bert_dir: Path, gpt2_dir: 
         readers.save(home / name, vocabulary=bert_dir, max_position_embeddings=512, **options)
     (home / "tiny-write").mkdir()
     readers.save(home / "tiny-write", "gpt2", gpt2_dir, n_positions=128)
+    seers.vit(home / "tiny-see")
+    seers.captioner(home / "tiny-caption")
     return sorted(home.iterdir())
 
 
@@ -64,15 +67,17 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for step in range(1, 11):
         log("step", step=step, loss=4.0 / step, lr=0.001 * step, norm=1.0, tokens_per_second=900.0)
     log("valid", step=10, loss=0.5, BLEU=12.5, samples=["The book is on the table."])
+    race_file(folder.parent / "first.json")
     return folder
 
 
 @pytest.fixture(scope="session")
 def studio(folders: list[Path], run_dir: Path) -> Iterator[Server]:
     """`regard studio` itself, as a program of its own."""
-    command = [sys.executable, "-m", "regard", "studio", "pt-en", *map(str, folders), str(run_dir), "--port", "0"]
+    program = [sys.executable, "-m", "regard", "studio", "--port", "0", "--no-open"]
+    command = [*program, "pt-en", *map(str, folders), str(run_dir.parent)]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen([*command, "--no-open"], stdout=subprocess.PIPE, text=True, env=environment) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         try:
             assert server.stdout is not None
             assert select.select([server.stdout], [], [], 240)[0], "the server never said where it is"
@@ -146,3 +151,12 @@ def visit(chromium: Any, studio: Server) -> Iterator[Opener]:
     for context in contexts:
         context.close()
     assert wrong == []
+
+
+def tabbed_to(page: Any, selector: str) -> None:
+    """Tab is pressed until it is reached."""
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"no tab leads to {selector}")

@@ -1,5 +1,6 @@
 """Who looks at whom: the numbers are the API's, any head is a click or a key away, and 512 tokens are no trouble."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from browser.conftest import Opener, Server
+from browser.test_views import violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -103,6 +106,57 @@ def test_a_head_is_silenced_on_demand(visit: Opener, studio: Server) -> None:
         page.get_by_role("button", name="Silence it").click()
     change = answer.value.json()["payloads"][0]["change"]
     page.wait_for_selector(f"b:has-text('{change:.4f}')")
+
+
+def test_two_models_stand_side_by_side_with_one_pointer(visit: Opener, studio: Server) -> None:
+    page = visit(f"/attention?model=tiny-fill&text={TEXT}&layer=1&head=0&as=matrix&compare=1", ready=READY)
+    page.get_by_role("region", name="B: tiny-fill").get_by_role("combobox").select_option("tiny-classify")
+    both = [head(studio, TEXT, 1, 0, model) for model in ("tiny-fill", "tiny-classify")]
+    most = float(np.abs(both[0] - both[1]).max())
+    expect(page.locator(".differ")).to_contain_text(f"by {most:.4f}")
+    page.get_by_role("group", name="B: tiny-classify, layer 1 · head 0").focus()
+    page.keyboard.press("ArrowDown")
+    for part, weights in zip(("A: Source to source", "B: tiny-classify"), both, strict=True):
+        reading = page.get_by_role("region", name=part).locator(".reading .num")
+        expect(reading).to_contain_text(f": {weights[1, 0]:.4f}")
+    assert "bm=tiny-classify" in page.url
+
+
+def test_two_texts_stand_side_by_side_each_with_its_own(visit: Opener, studio: Server) -> None:
+    other = "The street was too wide"
+    page = visit(f"/attention?model=tiny-fill&text={TEXT}&layer=0&head=1&as=matrix", ready=READY)
+    page.get_by_label("beside another").check()
+    page.get_by_role("region", name="B: tiny-fill").get_by_label("Text").fill(other)
+    page.keyboard.press("Enter")
+    expect(page.locator(".differ")).to_have_count(0)
+    page.get_by_role("group", name="B: tiny-fill").focus()
+    page.keyboard.press("ArrowDown")
+    reading = page.get_by_role("region", name="B: tiny-fill").locator(".reading .num")
+    expect(reading).to_contain_text(f": {head(studio, other, 0, 1)[1, 0]:.4f}")
+    page.reload()
+    expect(page.get_by_role("region", name="B: tiny-fill").get_by_label("Text")).to_have_value(other)
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("place", ["/attention?model=tiny-fill&layer=0&head=0&text=<b>it</b>&as=lines", "/image"])
+def test_a_figure_leaves_as_a_page_that_needs_nothing(visit: Opener, chromium: Any, tmp_path: Path, place: str) -> None:
+    page = visit(place, ready=".sides .bars li")
+    with page.expect_download() as download:
+        page.locator(".main .export").first.click()
+        page.get_by_role("menuitem", name="HTML page").click()
+    download.value.save_as(tmp_path / "figure.html")
+    alone = chromium.new_page()
+    wrong: list[str] = []
+    alone.on("console", lambda message: wrong.append(message.text))
+    alone.on("request", lambda request: wrong.append(request.url) if request.url.startswith("http") else None)
+    alone.goto((tmp_path / "figure.html").as_uri())
+    assert alone.locator("figure svg, figure img").count() == 1
+    assert alone.locator("table tr").count() > 3
+    data = json.loads(alone.locator("#capture").text_content())
+    assert data["schema" if place == "/image" else "weights"]
+    assert alone.locator("table b").count() == 0, "what was typed stays text"
+    alone.close()
+    assert wrong == []
 
 
 # Step by step

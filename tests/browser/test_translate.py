@@ -2,12 +2,11 @@
 
 import base64
 import json
-from typing import Any
 
 import numpy as np
 import pytest
 
-from browser.conftest import Opener, Server
+from browser.conftest import Opener, Server, tabbed_to
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -99,14 +98,6 @@ def test_all_of_it_by_keyboard_alone(visit: Opener) -> None:
     with page.expect_response("**/api/translate"):
         page.keyboard.press("Enter")
     page.wait_for_selector(".word.forced")
-
-
-def tabbed_to(page: Any, selector: str) -> None:
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
-            return
-    raise AssertionError(f"no tab leads to {selector}")
 
 
 def test_the_other_translations_of_the_beam_are_shown_with_their_own_weights(visit: Opener, studio: Server) -> None:

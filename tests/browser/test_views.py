@@ -19,11 +19,13 @@ VIEWS = {
     "answer": ".passage",
     "tag": ".word-tag",
     "embeddings": ".heat canvas",
+    "image": ".heads canvas",
     "attention": ".heads canvas",
     "explain": ".query-row canvas",
     "tokens": ".word.c0",
     "positions": ".heat canvas",
     "runs": ".uplot canvas",
+    "race": ".uplot canvas",
     "model": ".fact",
 }
 "Name -> what is there once it has drawn what it is for."
@@ -55,13 +57,22 @@ def test_nothing_is_wider_than_a_narrow_window(visit: Opener, name: str) -> None
 
 def test_every_view_is_reached_by_mouse_and_by_two_keys(visit: Opener) -> None:
     page = visit("/translate", ready=VIEWS["translate"])
-    letters = {"generate": "g", "fill": "f", "classify": "c", "answer": "q", "tag": "n", "embeddings": "v"}
+    letters = {
+        "generate": "g",
+        "fill": "f",
+        "classify": "c",
+        "answer": "q",
+        "tag": "n",
+        "embeddings": "v",
+        "image": "i",
+    }
     letters |= {
         "attention": "a",
         "explain": "e",
         "tokens": "k",
         "positions": "p",
         "runs": "r",
+        "race": "s",
         "model": "m",
         "translate": "t",
     }

@@ -29,6 +29,15 @@ def test_a_run_brings_its_curves_and_its_best_model(tmp_path: Path) -> None:
     assert sorted_out((str(folder),)).models == {"my-run": (folder / "best", "trained in my-run")}
 
 
+def test_a_race_is_no_model(tmp_path: Path) -> None:
+    file = tmp_path / "first.json"
+    file.write_text('{"race": 1, "sheets": {}}')
+    for given in (file, tmp_path):
+        assert sorted_out((str(given),)) == ({}, [given])
+    with pytest.raises(UserError):
+        sorted_out((str(tmp_path / "second.json"),))
+
+
 def test_without_arguments_it_is_what_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studio, "is_here", lambda name: True)
     assert studio.usual()[0] == "pt-en"

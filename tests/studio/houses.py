@@ -15,21 +15,27 @@ import torch
 from starlette.testclient import TestClient
 from tokenizers import Tokenizer as Core
 
+from regard.data.view import View
+from regard.lab.race.race import Race
+from regard.lab.race.setting import Setting
+from regard.lab.race.sheet import Sheet
 from regard.models.bert import Bert, BertConfig
 from regard.studio.app import Studio, build
 from regard.studio.guard import Rules
 from regard.studio.models import Entry
 from regard.studio.serving import Server, bound
 from regard.tasks.answerer import Answerer
+from regard.tasks.captioner import Captioner
 from regard.tasks.classifier import Classifier
 from regard.tasks.embedder import Embedder
 from regard.tasks.filler import Filler
 from regard.tasks.generator import Generator
+from regard.tasks.recogniser import Recogniser
 from regard.tasks.sentence_settings import SentenceSettings
 from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
 from regard.text.tokenizer import Tokenizer
-from tasks import generators, span_readers, translators
+from tasks import generators, seers, span_readers, translators
 
 TEXT = "O livro está em cima da mesa."
 LABELS = ("good", "bad", "so so")
@@ -54,6 +60,11 @@ def reader(head: str, labels: tuple[str, ...] = ()) -> Bert:
     return made.eval()
 
 
+def captioner() -> Captioner:
+    model, tokenizer = seers.captioner_parts()
+    return Captioner(seers.fresh(model), tokenizer, View((8, 8), 1))
+
+
 Maker = Callable[[], Any]
 TASKS: dict[str, tuple[type, Maker]] = {
     "pt-en": (Translator, translators.translator),
@@ -63,6 +74,8 @@ TASKS: dict[str, tuple[type, Maker]] = {
     "tagger": (Tagger, span_readers.tagger),
     "answerer": (Answerer, lambda: Answerer(span_readers.model("span"), span_readers.tokenizer())),
     "embedder": (Embedder, lambda: Embedder(reader(""), masked_tokenizer(), SentenceSettings())),
+    "seer": (Recogniser, lambda: Recogniser(seers.fresh(seers.vit_model()), View((8, 8), 1))),
+    "captioner": (Captioner, captioner),
 }
 
 
@@ -115,6 +128,21 @@ def events(text: str) -> list[tuple[str, Any]]:
         if "data" in lines:
             found.append((lines.get("event", ""), json.loads(lines["data"]) if lines["data"] != "[DONE]" else None))
     return found
+
+
+def race_file(path: Path) -> Race:
+    """Written as `regard race --json` does; the numbers are made up."""
+    lengths, times = (128, 256, 512), {"rnn": [12.5, 23.5, 44.0], "transformer": [6.5, 8.0, float("nan")]}
+    deep = {"rnn": [1.0, 2e-20, 3e-64], "rnn x 4": [1.0, 8e9, 4e19], "local": [0.1, 0.0, 0.0]}
+    rows = [{"": name, **dict(zip(map(str, lengths), ys, strict=True))} for name, ys in times.items()]
+    curves = Sheet("training", "A training step", rows, ["Linear."], frozenset(), lengths, times, "tokens", True)
+    faded = Sheet(
+        "gradient", "Gradients", [{"": "rnn", "512": 3e-64}], [], frozenset(), lengths, deep, "tokens back", True
+    )
+    table = Sheet("parallel", "At once", [{"": "rnn", "in series": 513}], ["It <b>waits</b>."])
+    race = Race(Setting(seed=7), ["race"], 1.0, [curves, faded, table], seconds=61.5)
+    path.write_text(race.json() + "\n", encoding="utf-8")
+    return race
 
 
 def request(path: str, body: bytes, *, head: str = "", length: int | None = None) -> bytes:

@@ -130,6 +130,21 @@ def test_explained_numbers_add_up(client: TestClient) -> None:
     assert "most decided" in ask(client, "/api/explain", text=TEXT)["why"]
 
 
+def test_for_a_pronoun_the_head_finder_chooses_and_says_how_sure_it_is(client: TestClient) -> None:
+    text = "The animal did not cross the street because it was too tired"
+    judged = ask(client, "/api/heads", model="judge")["payloads"][0]["judged"]
+    found = ask(client, "/api/explain", model="judge", text=text)
+    (row,) = found["payloads"]
+    assert "it".startswith(row["query"]["text"])
+    assert (row["layer"], row["head"]) == (judged["layer"], judged["head"])
+    assert found["why"] == f"this head was chosen because {judged['verdict']}"
+    assert found["judged"] == judged
+    for more in ({"token": "tired"}, {"token": "it", "layer": 0}):
+        other = ask(client, "/api/explain", model="judge", text=text, **more)
+        assert "most decided" in other["why"]
+        assert other["judged"] is None
+
+
 @pytest.mark.parametrize(
     ("path", "body", "kind"),
     [

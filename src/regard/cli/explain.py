@@ -15,6 +15,7 @@ from regard.errors import USAGE, UserError
 if TYPE_CHECKING:
     from regard.inspection.explanation import Explanation
     from regard.inspection.figures.shown import Shown
+    from regard.inspection.heads import HeadScores
     from regard.inspection.reading import Kind, Reading
 
 EXAMPLES = """\b
@@ -200,27 +201,22 @@ def look(
     from functools import partial
 
     from regard.inspection.explanation import explain
-    from regard.inspection.heads import PRONOUNS, find_heads, most_decided
+    from regard.inspection.heads import choose, find_heads
     from regard.inspection.reading import read_text
 
-    layer, head = asked["layer"], asked["head"]
-    reading.check(kind, layer, head)
-    at, name = asking(reading, kind, asked["token"])
-    if layer is not None and head is not None:
-        return explain(reading, kind, layer, head, at), "", []
-    if layer is head is None and kind != "cross" and name.casefold() in PRONOUNS and reading.written is None:
-        scores = find_heads(partial(read_text, task.model, task.tokenizer), kind)
-        found = explain(reading, kind, scores.judged.layer, scores.judged.head, at)
-        return found, f"this head was chosen because {scores.judged.verdict()}", [scores.to_dict()]
-    best = most_decided(reading, kind, at, layer=layer, head=head)
-    key = reading.keys(kind).names[best.key]
-    whole = "of all heads" if layer is head is None else "of the heads that were asked for"
-    why = f"{whole} this is the most decided on one ordinary other token: {best.weight:.2f} on “{key}”"
-    return explain(reading, kind, best.layer, best.head, at), why, []
+    reading.check(kind, asked["layer"], asked["head"])
+    at = asking(reading, kind, asked["token"])
+
+    def finder() -> "HeadScores":
+        return find_heads(partial(read_text, task.model, task.tokenizer), kind)
+
+    chosen = choose(reading, kind, at, finder, layer=asked["layer"], head=asked["head"])
+    more = [] if chosen.scores is None else [chosen.scores.to_dict()]
+    return explain(reading, kind, chosen.layer, chosen.head, at), chosen.why, more
 
 
-def asking(reading: "Reading", kind: "Kind", token: str | None) -> tuple[int, str]:
-    """The token that asks and its word: the one named, else a pronoun, else the last ordinary one."""
+def asking(reading: "Reading", kind: "Kind", token: str | None) -> int:
+    """The token that asks: the one named, else a pronoun, else the last ordinary one."""
     from regard.inspection.heads import PRONOUNS
 
     tokens = reading.queries(kind)
@@ -231,9 +227,9 @@ def asking(reading: "Reading", kind: "Kind", token: str | None) -> tuple[int, st
         hits = tokens.find(token)
         if hits[1:]:
             tell(f"'{token}' stands at {', '.join(f'#{i}' for i in hits)}; this is #{hits[0]}")
-        return hits[0], words[tokens.words[hits[0]]]
+        return hits[0]
     pronouns = [tokens.words.index(word) for word, name in words.items() if name.casefold() in PRONOUNS]
     ordinary = [i for i, is_special in enumerate(tokens.special) if not is_special] or [0]
     at = (pronouns or ordinary[-1:])[0]
     tell(f"no --token was given; this is #{at}, “{words[tokens.words[at]]}”")
-    return at, words[tokens.words[at]]
+    return at

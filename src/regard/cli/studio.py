@@ -16,12 +16,14 @@ from regard.cli.waiting import waiting
 from regard.errors import QUOTED, USAGE, UserError, cut
 from regard.pretrained.bundled import BUNDLED, by_name, is_here
 from regard.pretrained.installed import INSTALLED, path_of
+from regard.runlog import is_race
 
 EXAMPLES = """\b
 Examples:
   regard studio
   regard studio runs/my-model path/to/model --port 8000
   regard studio runs
+  regard studio pt-en race.json
   REGARD_TOKEN=... regard studio --host 0.0.0.0
 """
 ABOUT = {"minilm": "English sentences as vectors (MiniLM)", "smollm2": "a small language model that chats (SmolLM2)"}
@@ -31,7 +33,7 @@ HERE = ("127.0.0.1", "localhost", "::1")
 
 
 class Given(NamedTuple):
-    """What the arguments name: models to offer, and folders with runs."""
+    """What the arguments name: models to offer, and folders with runs or files of races."""
 
     models: dict[str, tuple[str | Path, str]]
     runs: list[Path]
@@ -56,8 +58,8 @@ def command(models: tuple[str, ...], port: int, host: str, token: Path | None, n
     """Open a page that translates, writes and looks inside, and serve the same as an API.
 
     Without MODEL it is the bundled translator and what installed packages carry. A RUN is a folder that `regard train`
-    wrote, or one that holds several: its curves are shown live. The token is read from a file or from REGARD_TOKEN;
-    without one, one is made up where it is needed.
+    wrote, or one that holds several: its curves are shown live. So is what `regard race --json` wrote, a file or a
+    folder with some. The token is read from a file or from REGARD_TOKEN; without one, one is made up where needed.
     """
     given = sorted_out(models)
     secret = secret_of(token, host)
@@ -117,7 +119,8 @@ def sorted_out(arguments: tuple[str, ...]) -> Given:
     found = Given({}, [])
     for argument in arguments or tuple(usual()):
         place = Path(argument).expanduser()
-        if is_run(place) or (place.is_dir() and any(is_run(inside) for inside in place.iterdir() if inside.is_dir())):
+        inside = place.iterdir() if place.is_dir() else ()
+        if any(is_run(each) or is_race(each) for each in (place, *inside)):
             found.runs.append(place)
             folder = next((place / name for name in PLACES if (place / name / "config.json").is_file()), None)
             if folder is not None:

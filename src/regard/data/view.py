@@ -19,6 +19,8 @@ FILE = "preprocessor_config.json"
 MOST_PIXELS = 64_000_000
 "Of a picture before it is made smaller: 64 megapixels take 256 MB; more is a mistake or an attack."
 RESAMPLE = {0: "nearest", 1: "Lanczos", 2: "bilinear", 3: "bicubic"}
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "ICO")
+"Pillow knows forty, some of which start other programs."
 PLAIN = "save it as a PNG or JPEG with 8 bits, grey or RGB"
 
 
@@ -126,7 +128,7 @@ def decoded(data: bytes) -> Any:
     if not data:
         raise UserError("the file is empty", "it may not have been copied whole; get it again")
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             _check(image)
             image.load()
             return ImageOps.exif_transpose(image)

@@ -230,6 +230,41 @@ def most_decided(
     return Decided(*divmod(found, rows.size(1)), key, float(rows.flatten()[at]))
 
 
+class Chosen(NamedTuple):
+    """A head for who named none, or half of one."""
+
+    layer: int
+    head: int
+    why: str
+    "In words, with how sure it is; nothing where it was named."
+    scores: HeadScores | None = None
+    "Of all heads, where the head finder chose."
+
+
+def choose(
+    reading: Reading,
+    kind: Kind,
+    query: int,
+    finder: Callable[[], HeadScores],
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+) -> Chosen:
+    """The one that is named; for a pronoun in a text the one that the `finder` found; else the most decided one."""
+    reading.check(kind, layer, head)
+    if layer is not None and head is not None:
+        return Chosen(layer, head, "")
+    tokens, free = reading.queries(kind), layer is head is None
+    word = tokens.whole_words()[tokens.words[query]].casefold()
+    if free and kind != "cross" and reading.written is None and word in PRONOUNS:
+        scores = finder()
+        return Chosen(*scores.judged[:2], f"this head was chosen because {scores.judged.verdict()}", scores)
+    best = most_decided(reading, kind, query, layer=layer, head=head)
+    whole = "of all heads" if free else "of the heads that were asked for"
+    why = f"{whole} this is the most decided on one ordinary other token: {best.weight:.2f} on “"
+    return Chosen(*best.place, why + f"{reading.keys(kind).names[best.key]}”")
+
+
 def explain_best(
     reading: Reading, kind: Kind, query: int, *, layer: int | None = None, head: int | None = None
 ) -> Explanation:

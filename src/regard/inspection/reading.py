@@ -19,6 +19,7 @@ from regard.errors import QUOTED, UserError, cut
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.encoder import Stack
 from regard.models.base import Model, Output
+from regard.models.captioner import Captioner
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentLanguageModel, RecurrentTranslator
 from regard.models.transformer import Transformer
@@ -116,7 +117,7 @@ class Reading:
         found: dict[Kind, bool] = {
             "encoder": sides[0] and isinstance(getattr(self.model, "encoder", None), Stack),
             "decoder": sides[1] and isinstance(getattr(self.model, "decoder", None), Stack),
-            "cross": all(sides) and (self.is_recurrent or isinstance(self.model, Transformer)),
+            "cross": all(sides) and (self.is_recurrent or isinstance(self.model, Transformer | Captioner)),
         }
         return tuple(kind for kind, is_here in found.items() if is_here)
 
@@ -172,7 +173,8 @@ class Reading:
 
     def _run(self) -> Output:
         if self.pixels is not None:
-            return self.model(self.pixels.to(self.model.device))
+            said = [] if self.target is None else [self._tensor(self.target.ids)]
+            return self.model(self.pixels.to(self.model.device), *said)
         sides = [side for side in (self.source, self.target) if side is not None]
         ids = [self._tensor(side.ids) for side in sides]
         valid = [self._tensor(side.valid) if side.valid else None for side in sides]
@@ -239,23 +241,36 @@ def read_translation(
 ) -> Reading:
     """A finished translation: `ids` were written, and all but the last were read again on the way."""
     source, target = tokenizers
-    names, words = words_written(ids, target)
-    written = Tokens(names, words, tuple(map(target.is_silent, ids)), tuple(ids))
+    before, written = _written(model, target, ids)
     read = tokens_of(source, text)
     if read.ids != tuple(src_ids):  # what was read is not what the text alone would give
         read = Tokens(tuple(token_name(id, source) for id in src_ids), tuple(range(len(src_ids))), (), tuple(src_ids))
         read = replace(read, special=tuple(map(source.is_silent, src_ids)))
+    read = replace(read, segments=())
+    return Reading(model, read, before, written, name_of=partial(_named, tokenizer=target))
+
+
+def _written(model: Model, target: Tokenizer, ids: Sequence[int]) -> tuple[Tokens, Tokens]:
+    """What a decoder read at each step, and what it wrote there."""
+    names, words = words_written(ids, target)
+    written = Tokens(names, words, tuple(map(target.is_silent, ids)), tuple(ids))
     before = Tokens(
         names=("<start>", *names[:-1]),
         words=(0, *(word + 1 for word in words[:-1])),
         special=(True, *written.special[:-1]),
         ids=(model.config.start_id, *ids[:-1]),
     )
-    read = replace(read, segments=())
-    return Reading(model, read, before, written, name_of=partial(_named, tokenizer=target))
+    return before, written
 
 
-def read_image(model: Vit, pixels: Tensor) -> Reading:
+def read_caption(model: Captioner, tokenizer: Tokenizer, pixels: Tensor, ids: Sequence[int]) -> Reading:
+    """A finished caption: patches are read as those of `read_image`, `ids` were written."""
+    before, written = _written(model, tokenizer, ids)
+    name_of = partial(_named, tokenizer=tokenizer)
+    return replace(read_image(model, pixels), target=before, written=written, name_of=name_of)
+
+
+def read_image(model: Vit | Captioner, pixels: Tensor) -> Reading:
     """`pixels` (channels, height, width), as the model takes them; a patch is named by its row and column."""
     rows, columns = model.config.grid
     leading = ("[class]", "[distil]")[: model.embed.n_leading]

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route as Path_
 from starlette.routing import Router
 
-from regard.studio import attending, general, generating, libre, openai, runs, solving, translating
+from regard.studio import attending, general, generating, libre, openai, races, runs, seeing, solving, translating
 from regard.studio.guard import Guard, Rules
 from regard.studio.models import Entry, Table
 from regard.studio.openapi import document
@@ -18,13 +18,14 @@ from regard.studio.pages import Pages, policy, read_files
 from regard.studio.problem import encoded
 from regard.studio.routes import Endpoint, House, Route
 
-MODULES = (general, translating, attending, generating, solving, runs, openai, libre)
+MODULES = (general, translating, attending, generating, solving, seeing, runs, races, openai, libre)
 ROUTES: list[Route] = [route for module in MODULES for route in module.ROUTES]
 
 
 def build(entries: Sequence[Entry], folders: Sequence[Path] = (), rules: Rules | None = None) -> "Studio":
-    """`folders` hold training runs, or are ones."""
-    return Studio(House(Table(entries), runs=runs.Runs(folders)), rules or Rules())
+    """`folders` hold training runs, or are ones; races are files in them, or of the list."""
+    house = House(Table(entries), runs=runs.Runs(folders), races=races.Races(folders))
+    return Studio(house, rules or Rules())
 
 
 class Studio(Guard):

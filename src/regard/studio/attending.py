@@ -10,7 +10,7 @@ from regard.errors import UserError
 from regard.inspection.ablation import ablate
 from regard.inspection.attention import overview, sides
 from regard.inspection.explanation import explain
-from regard.inspection.heads import PRONOUNS, find_heads, most_decided
+from regard.inspection.heads import PRONOUNS, HeadScores, choose, find_heads
 from regard.inspection.lens import lens
 from regard.inspection.masks import mask_of
 from regard.inspection.positions import positions_of_model, sinusoidal
@@ -18,7 +18,7 @@ from regard.inspection.reading import Kind, Reading, read_text
 from regard.inspection.rollout import rollout
 from regard.studio import fields
 from regard.studio.engine import Job
-from regard.studio.looking import LAYER, READING, captured, kind_of, reading_of, weights_of
+from regard.studio.looking import LAYER, READING, captured, kind_of, reading_of, reads_texts, weights_of
 from regard.studio.models import Entry
 from regard.studio.routes import MODEL, Asked, Route
 from regard.studio.wire import Bytes
@@ -34,7 +34,10 @@ def attention(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
 
 
 def head(entry: Entry, asked: Asked, job: Job) -> Bytes:
-    reading = reading_of(entry, asked, job)
+    return head_of(entry, reading_of(entry, asked, job), asked)
+
+
+def head_of(entry: Entry, reading: Reading, asked: Asked) -> Bytes:
     kind, layer, number = kind_of(reading, asked), asked["layer"], asked["head"]
     if asked["how"] == "rollout":
         weights_of(entry, reading, kind)  # refuses what would not fit
@@ -54,16 +57,14 @@ def explained(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
     reading = reading_of(entry, asked, job)
     kind, layer, number = kind_of(reading, asked), asked["layer"], asked["head"]
     reading.check(kind, layer, number)
-    query, why = _query(reading, kind, asked), None
+    query = _query(reading, kind, asked)
     if layer is None or number is None:
-        weights_of(entry, reading, kind)
-        best = most_decided(reading, kind, query, layer=layer, head=number)
-        layer, number = best.place
-        key = reading.keys(kind).names[best.key]
-        why = f"of all heads this is the most decided on one ordinary other token: {best.weight:.2f} on “{key}”"
+        weights_of(entry, reading, kind)  # refuses what would not fit
+    chosen = choose(reading, kind, query, partial(_scores, entry, kind, job), layer=layer, head=number)
     job.check()
-    found = explain(reading, kind, layer, number, query)
-    return captured(entry, reading, asked, found.to_dict(), why=why)
+    found = explain(reading, kind, chosen.layer, chosen.head, query)
+    judged = None if chosen.scores is None else chosen.scores.to_dict()["judged"]
+    return captured(entry, reading, asked, found.to_dict(), why=chosen.why or None, judged=judged)
 
 
 def _query(reading: Reading, kind: Kind, asked: Asked) -> int:
@@ -82,7 +83,7 @@ def _query(reading: Reading, kind: Kind, asked: Asked) -> int:
 
 
 def heads(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
-    task = entry.task()
+    task = entry.made_for("texts")
     if isinstance(task, Translator) or not entry.verbs:
         raise UserError(
             "heads are found on English sentences that a model reads", "give an encoder or a language model"
@@ -91,10 +92,14 @@ def heads(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
     if not kinds or asked["kind"] not in (None, *kinds):
         raise UserError("this model has no such attention", f"it has {', '.join(kinds) or 'none'}")
     kind = asked["kind"] or kinds[-1]
-    kept = entry.cache.setdefault("heads", {})
+    return captured(entry, None, asked, _scores(entry, kind, job).to_dict())
+
+
+def _scores(entry: Entry, kind: Kind, job: Job) -> HeadScores:
+    kept: dict[Kind, HeadScores] = entry.cache.setdefault("heads", {})
     if kind not in kept:
-        kept[kind] = find_heads(partial(_read, entry, job), kind).to_dict()
-    return captured(entry, None, asked, kept[kind])
+        kept[kind] = find_heads(partial(_read, entry, job), kind)
+    return kept[kind]
 
 
 def _read(entry: Entry, job: Job, text: str) -> Reading:
@@ -118,7 +123,7 @@ def positions(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
     n, side, step = asked["n"], asked["side"], asked["step"]
     if asked["model"] is None:
         return captured(entry, None, asked, sinusoidal(n, asked["width"], step=step).to_dict()) | {"model": {}}
-    found = positions_of_model(entry.task().model, n, side=side, step=step)
+    found = positions_of_model(entry.made_for("texts").model, n, side=side, step=step)
     return captured(entry, None, asked, found.to_dict())
 
 
@@ -141,18 +146,19 @@ def _padded(reading: Reading, more: int) -> Reading:
     return replace(reading, source=source, target=target, written=None)
 
 
-ROUTES = [
+WEIGHTS = {
+    "layer": LAYER,
+    "head": LAYER,
+    "how": fields.choice("weights", "rollout", default="weights"),
+    "fusion": fields.choice("mean", "max", "min", default="mean"),
+    "discard": fields.number(0, 0.99, default=0.0),
+}
+"Which of all weights."
+_ROUTES = [
     Route("/api/attention", READING, "All heads of a text as small pictures", attention),
     Route(
         "/api/attention/head",
-        {
-            **READING,
-            "layer": LAYER,
-            "head": LAYER,
-            "how": fields.choice("weights", "rollout", default="weights"),
-            "fusion": fields.choice("mean", "max", "min", default="mean"),
-            "discard": fields.number(0, 0.99, default=0.0),
-        },
+        {**READING, **WEIGHTS},
         "The weights of one head, or a mean, as little-endian f16",
         head,
         binary=True,
@@ -193,3 +199,4 @@ ROUTES = [
         "/api/masks", {**READING, "padding": fields.whole(0, 64, default=0)}, "Which cells are closed, and why", masks
     ),
 ]
+ROUTES = [replace(route, suits=reads_texts) for route in _ROUTES]

@@ -3,6 +3,8 @@
 Every number and every list has a largest value, looked at before anything is made of it.
 """
 
+import base64
+import binascii
 import difflib
 import math
 from collections.abc import Callable, Mapping
@@ -67,6 +69,22 @@ def text(most: int = MAX_TEXT, *, least: int = 0, default: Any = NEEDED) -> Fiel
         return value
 
     return Field(read, {"type": "string", "minLength": least, "maxLength": most}, default)
+
+
+def data(most: int) -> Field:
+    """Bytes, sent as base64; too many are not decoded."""
+    longest = (most + 2) // 3 * 4
+
+    def read(value: Any, name: str) -> bytes:
+        if not isinstance(value, str) or not 0 < len(value) <= longest:
+            what = f"{len(value):,} characters" if isinstance(value, str) else f"{shown(value)} is no text"
+            raise refuse(name, what, f"give up to {most:,} bytes as base64")
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError):
+            raise refuse(name, "it is no base64", f"give up to {most:,} bytes as base64") from None
+
+    return Field(read, {"type": "string", "contentEncoding": "base64", "minLength": 4, "maxLength": longest})
 
 
 def whole(low: int, high: int, *, default: Any = NEEDED) -> Field:

@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from regard import __version__
 from regard.inspection.capture import identity
-from regard.studio import fields, generating, solving, translating
+from regard.studio import fields, generating, seeing, solving, translating
 from regard.studio.engine import Job
 from regard.studio.models import Entry
 from regard.studio.problem import Problem
@@ -23,6 +23,7 @@ LIMITS = {
     "max_new": generating.MAX_NEW,
     "top": generating.MAX_TOP,
     "texts": solving.MAX_TEXTS,
+    "picture": seeing.MAX_PICTURE,
 }
 
 
@@ -38,12 +39,14 @@ def load(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
 
 def card(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
     task = entry.task()
-    model, tokenizer = task.model, task.tokenizer
+    model, tokenizer = task.model, getattr(task, "tokenizer", None)
     parameters = [
         {"name": name, "shape": list(each.shape), "count": each.numel()} for name, each in model.named_parameters()
     ]
-    algorithm = json.loads(tokenizer.definition)["model"]["type"]
-    vocabulary = {"size": tokenizer.vocab_size, "special": dict(tokenizer.special), "algorithm": algorithm}
+    vocabulary = None
+    if tokenizer is not None:
+        algorithm = json.loads(tokenizer.definition)["model"]["type"]
+        vocabulary = {"size": tokenizer.vocab_size, "special": dict(tokenizer.special), "algorithm": algorithm}
     return {
         "name": entry.name,
         "summary": task.summary().to_dict(),

@@ -26,6 +26,8 @@ COOKIE = "regard_token"
 FORM = "application/x-www-form-urlencoded"
 FORMS = {"/translate"}
 "Paths whose clients send forms."
+PICTURES, MAX_PICTURE_BODY = {"/api/image", "/api/image/head"}, 8 << 20
+"Paths to which pictures are sent, and how much a request may have there."
 OPEN_PAGES = ("/", "/static/")
 "What a link on another page may lead to."
 
@@ -94,14 +96,15 @@ class Guard:
             check_token(headers, self.rules.token)
         if method == "POST":
             check_type(headers, path)
-            receive = await self._read(headers, receive)
+            most = max(self.rules.max_body, MAX_PICTURE_BODY if path in PICTURES else 0)
+            receive = await self._read(headers, receive, most)
         await self.app(scope, receive, send)
 
-    async def _read(self, headers: "Headers", receive: Receive) -> Receive:
+    async def _read(self, headers: "Headers", receive: Receive, most: int) -> Receive:
         """The whole body, which must come soon and be small; after it the line is listened to as before."""
         size = headers.one("content-length")
-        if size.isascii() and size.isdigit() and int(size[:20]) > self.rules.max_body:
-            raise self._too_large()
+        if size.isascii() and size.isdigit() and int(size[:20]) > most:
+            raise _too_large(most)
         body = bytearray()
         try:
             async with asyncio.timeout(self.rules.body_seconds):
@@ -110,16 +113,17 @@ class Guard:
                     if message["type"] == "http.disconnect":
                         raise Problem(400, "the request was cut short", code="cut")
                     body += message.get("body", b"")
-                    if len(body) > self.rules.max_body:
-                        raise self._too_large()
+                    if len(body) > most:
+                        raise _too_large(most)
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
             raise Problem(408, "the request came too slowly", code="slow") from None
         return _Replay(bytes(body), receive)
 
-    def _too_large(self) -> Problem:
-        return Problem(413, f"the request has more than {self.rules.max_body:,} bytes", code="too_large")
+
+def _too_large(most: int) -> Problem:
+    return Problem(413, f"the request has more than {most:,} bytes", code="too_large")
 
 
 class _Replay:

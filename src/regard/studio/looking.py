@@ -30,13 +30,18 @@ Payload = dict[str, Any]
 LAYER = fields.whole(0, 1000, default=None)
 
 
+def reads_texts(asked: Asked, outline: dict[str, Any]) -> bool:
+    """Of several models, those that see pictures are not asked about texts."""
+    return outline["image"] is None
+
+
 def reading_of(entry: Entry, asked: Asked, job: Job) -> Reading:
     """The last one is kept: whoever looks, looks again."""
     key = asked["text"], asked["pair"], tuple(asked["ids"] or ())
     if (kept := entry.cache.get("reading")) and kept[0] == key:
         found: Reading = kept[1]
         return found
-    task = entry.task()
+    task = entry.made_for("texts")
     if isinstance(task, Translator):
         found = _translated(task, asked, job)
     else:

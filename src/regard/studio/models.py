@@ -75,13 +75,21 @@ class Entry:
             makers = self._open("cpu")
             if not self.outline.done():
                 self.outline.set_result(_outline(self.name, makers))
-            found = {VERBS[kind.__name__]: make() for kind, make in makers.items()}
+            found = {_verb(kind): make() for kind, make in makers.items()}
             if isinstance(writer := found.get("generate"), Generator):
                 self.engine.scheduler = writer.scheduler(max_waiting=self.engine.max_waiting)
             self._tasks, self.state = found, "ready"
         except BaseException as error:
             self._failed(error)
             raise
+
+    def made_for(self, what: str) -> Any:
+        """The task, where it is to read `texts` or to see `pictures`, as is asked."""
+        task = self.task()
+        kind = "pictures" if hasattr(task, "view") else "texts"
+        if what != kind:
+            raise UserError(f"{self.name} is made for {kind}, not for {what}", f"give a model for {what}")
+        return task
 
     @property
     def verbs(self) -> list[str]:
@@ -95,20 +103,27 @@ class Entry:
         return {**row, "tasks": [], "kinds": [], **known, "queue": queue}
 
 
+def _verb(kind: type) -> str:
+    return {"Recogniser": "recognise"}.get(kind.__name__, VERBS[kind.__name__])
+
+
 def _outline(name: str, makers: dict[type, Callable[[], Any]]) -> dict[str, Any]:
     task: Any = next(iter(makers.values()))()
     model, config = task.model, task.model.config
     nothing = Tokens((), (), ())
-    verbs = [VERBS[kind.__name__] for kind in makers]
+    verbs = [_verb(kind) for kind in makers]
     languages = re.search(r"(?:^|[-_.])([a-z]{2})-([a-z]{2})$", name) if "translate" in verbs else None
-    facts = identity(model)
+    facts, kinds = identity(model), list(Reading(model, source=nothing, target=nothing).kinds)
+    sees = hasattr(task, "view")
+    image = {"size": list(config.image_size), "channels": config.channels, "kinds": kinds} if sees else None
     return {
         "tasks": verbs,
-        "kinds": list(Reading(model, source=nothing, target=nothing).kinds),
+        "kinds": [] if sees else kinds,
+        "image": image,
         "layout": facts["layout"],
         "family": facts["family"],
         "n_parameters": model.n_parameters,
-        "max_len": config.max_len,
+        "max_len": getattr(config, "max_len", None),
         "sizes": facts["sizes"],
         "labels": list(config.labels)[:200],
         "chat": isinstance(task, Generator) and task.tokenizer.chat_template is not None,

@@ -12,6 +12,7 @@ from regard.inspection.reading import Reading, read_text, tokens_of
 from regard.inspection.saliency import Method, saliency
 from regard.studio import fields
 from regard.studio.engine import Job
+from regard.studio.looking import reads_texts
 from regard.studio.models import Entry
 from regard.studio.routes import MODEL, Asked, Route
 from regard.tasks.zero_shot import zero_shot
@@ -115,7 +116,7 @@ def on_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:
 
 
 def tokenize(entry: Entry, asked: Asked, job: Job) -> dict[str, Any]:
-    task = entry.task()
+    task = entry.made_for("texts")
     tokenizer = getattr(task, "target", task.tokenizer) if asked["side"] == "target" else task.tokenizer
     text, pair = asked["text"], asked["pair"]
     encoding, named = tokenizer.encode(text, pair), tokens_of(tokenizer, text, pair)
@@ -200,5 +201,6 @@ ROUTES = [
         },
         "How a text is split, step by step",
         tokenize,
+        suits=reads_texts,
     ),
 ]

@@ -1,7 +1,7 @@
 """What is on a picture, in words."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.data.view import View
 from regard.decoding.beam import BeamSettings, Hypothesis, beam_search
 from regard.errors import UserError
+from regard.inspection.reading import Reading, read_caption
 from regard.inspection.summary import Summary, summarise
 from regard.models.captioner import Captioner as Model
 from regard.tasks.recogniser import Picture, look_at, several
@@ -27,6 +28,7 @@ class Caption:
     "log_probability / length; 0 is certain."
     alternatives: tuple["Caption", ...] = ()
     "The next best, best first."
+    inside: Hypothesis | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text
@@ -87,7 +89,13 @@ class Captioner:
 
     def _caption(self, found: Hypothesis) -> Caption:
         ids = found.ids[:-1] if found.reason == "end" else found.ids
-        return Caption(" ".join(self.tokenizer.decode(ids).split()), found.score)
+        return Caption(" ".join(self.tokenizer.decode(ids).split()), found.score, inside=found)
+
+    def reading(self, picture: Picture, caption: Caption) -> Reading:
+        """What can be looked into (`regard.inspection`): each word looked at the patches."""
+        if caption.inside is None:
+            raise UserError("this caption was not written here", "give what the captioner said of the picture")
+        return read_caption(self.model, self.tokenizer, look_at([picture], self.view)[0], caption.inside.ids)
 
     def summary(self) -> Summary:
         return summarise(self.model)

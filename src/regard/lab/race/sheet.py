@@ -63,8 +63,10 @@ class Sheet(Shown):
         return np.array([list(each) for each in self.series.values()], dtype=np.float32)
 
     def to_dict(self) -> dict[str, Any]:
-        curves_ = {"axis": self.axis, "xs": list(self.xs), "series": {key: list(y) for key, y in self.series.items()}}
-        whole = {"title": self.title, "rows": list(self.rows), "says": list(self.says), "timed": sorted(self.timed)}
+        curves_: dict[str, Any] = {"axis": self.axis, "logarithmic": self.logarithmic, "xs": list(self.xs)}
+        curves_["series"] = {key: list(y) for key, y in self.series.items()}
+        whole = {"title": self.title, "columns": self.header, "rows": list(self.rows)}  # JavaScript sorts numbers first
+        whole |= {"says": list(self.says), "timed": sorted(self.timed)}
         return whole | ({"curves": curves_} if self.series else {})
 
 

@@ -18,11 +18,13 @@ const VIEWS = {
   answer: ["answer", "q", "answer", "use"],
   tag: ["tag", "n", "tag", "use"],
   embeddings: ["embed", "v", "embed", "use"],
+  image: ["image", "i", "image", "use"],
   attention: ["attention", "a", "kinds", "look"],
   explain: ["explain", "e", "kinds", "look"],
-  tokens: ["tokens", "k", "any", "look"],
+  tokens: ["tokens", "k", "text", "look"],
   positions: ["positions", "p", "kinds", "look"],
   runs: ["runs", "r", null, "watch"],
+  race: ["race", "s", null, "watch"],
   model: ["model", "m", "any", "watch"],
 };
 
@@ -31,6 +33,7 @@ const GROUPS = ["use", "look", "watch"];
 export function able(model, need) {
   if (!model || model.state === "failed") return false;
   if (need === null || need === "any") return true;
+  if (need === "image" || need === "text") return !!model.image === (need === "image") && model.tasks.length > 0;
   return need === "kinds" ? model.kinds.length > 0 : model.tasks.includes(need);
 }
 
@@ -145,7 +148,7 @@ function App() {
       <div class="head"><h1>${t(`view.${view}`)}</h1><p>${t(`about.${view}`)}</p></div>
       <${Trouble} error=${error} />
       ${!VIEWS[view] ? html`<${Empty}><p>${t("unknown.view")}</p></${Empty}>`
-        : models === null || (need !== null && !model && models.some(unread)) ? html`<${Empty}><p>${t("opening")}</p></${Empty}>`
+        : models === null || (need !== null && (named ? unread(named) : !model && models.some(unread))) ? html`<${Empty}><p>${t("opening")}</p></${Empty}>`
         : need !== null && !model ? html`<${Empty}><p>${t(`none.${need}`)}</p><code>regard studio pt-en ${t("none.folder")}</code></${Empty}>`
         : module && html`<${module.default} key=${`${view} ${model?.name}`} model=${model} models=${models} params=${params} limits=${limits} version=${version} language=${tongue} refresh=${ask} />`}
     </main>

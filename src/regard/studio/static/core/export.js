@@ -42,6 +42,15 @@ export async function png(svg) {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
+const PAGE = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}img,svg{max-width:100%;height:auto}table{border-collapse:collapse;font-size:.85rem}td,th{padding:.15rem .5rem;text-align:right;border-bottom:1px solid #ddd}div{overflow:auto}";
+
+/** One page that needs nothing else: the picture, its numbers as a table, and all of it as JSON for programs. */
+export function standalonePage(title, picture, rows, data) {
+  const table = rows ? `<div tabindex="0"><table>${rows.map((row) => `<tr>${row.map((each) => `<td>${xml(each)}</td>`).join("")}</tr>`).join("\n")}</table></div>` : "";
+  const json = data === undefined ? "" : `<script type="application/json" id="capture">${JSON.stringify(data).replace(/</g, "\\u003c")}</scr` + `ipt>`;
+  return `<!doctype html>\n<html lang="${document.documentElement.lang}"><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">\n<title>${xml(title)}</title><style>${PAGE}</style>\n<h1>${xml(title)}</h1>\n<figure>${picture}</figure>\n${table}\n${json}</html>\n`;
+}
+
 const cell = (value) => (typeof value === "number" ? String(value) : /[",\n]/.test(value) ? `"${value.replace(/"/g, '""')}"` : value);
 export const csv = (rows) => rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
 

@@ -2,21 +2,21 @@
 import { html, useEffect, useRef, useState } from "studio/core/html.js";
 import { t } from "studio/core/strings.js";
 import { copy } from "studio/core/hooks.js";
-import { csv, numpy, png, save } from "studio/core/export.js";
+import { csv, numpy, png, save, standalonePage, xml } from "studio/core/export.js";
 import { Icon } from "studio/parts/icons.js";
 
-/** `ways`: svg() text, canvas: true where it is painted, json() anything, rows() a table, numpy() code; all are offered. */
+/** `ways`: svg() text, canvas: true, or which of several, where it is painted, json() anything, rows() a table, numpy() code; all are offered. */
 export function Panel({ title, note, tools, ways, name = "figure", children, className = "", label }) {
   return html`<section class="panel ${className}" aria-label=${label ?? title}>
     ${(title || tools || ways) && html`<header>
       ${title && html`<h2>${title}</h2>`}${note && html`<span class="note">${note}</span>`}
-      <div class="tools">${tools}${ways && html`<${Ways} ways=${ways} name=${name} />`}</div>
+      <div class="tools">${tools}${ways && html`<${Ways} ways=${ways} name=${name} title=${title ?? name} />`}</div>
     </header>`}
     ${children}
   </section>`;
 }
 
-function Ways({ ways, name }) {
+function Ways({ ways, name, title }) {
   const [open, setOpen] = useState(false);
   const [menu, frame] = [useRef(), useRef()];
   useEffect(() => {
@@ -40,11 +40,13 @@ function Ways({ ways, name }) {
     setOpen(false);
     action();
   };
-  const painted = () => frame.current.closest(".panel").querySelector("canvas");
+  const painted = () => frame.current.closest(".panel").querySelector(ways.canvas === true ? "canvas" : ways.canvas);
+  const picture = () => (ways.svg ? ways.svg() : `<img alt="${xml(title)}" src="${painted().toDataURL()}">`);
   const items = [
     ways.svg && ["svg", () => save(`${name}.svg`, ways.svg(), "image/svg+xml")],
     ways.svg && ["png", async () => save(`${name}.png`, await png(ways.svg()))],
     ways.canvas && ["png", () => painted().toBlob((blob) => save(`${name}.png`, blob))],
+    (ways.svg || ways.canvas) && ["html", () => save(`${name}.html`, standalonePage(title, picture(), ways.rows?.(), ways.json?.()), "text/html")],
     ways.json && ["json", () => save(`${name}.json`, JSON.stringify(ways.json(), null, 1), "application/json")],
     ways.rows && ["csv", () => save(`${name}.csv`, csv(ways.rows()), "text/csv")],
     ways.rows && ["copy-csv", () => copy(csv(ways.rows()), t("copied"))],

@@ -10,6 +10,7 @@ import { numpy, rowsOf } from "studio/core/export.js";
 import { Asker, Check, Choice, Segments, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
 import { Bars } from "studio/parts/bars.js";
+import { Beside } from "studio/parts/beside.js";
 import { Heads } from "studio/parts/heads.js";
 import { Heat, heatSvg } from "studio/parts/heat.js";
 import { Lines, linesSvg } from "studio/parts/lines.js";
@@ -32,7 +33,7 @@ export function reading(model, params, text) {
   return body;
 }
 
-export default function Attention({ model, params }) {
+export default function Attention({ model, models, params }) {
   const [text, setText] = useState(params.text ?? examplesOf(model)[0]);
   const [asked, setAsked] = useState(text);
   const [at, setAt] = useState(null);
@@ -90,18 +91,20 @@ export default function Attention({ model, params }) {
     <${Trouble} error=${over.error ?? one.error} />
     <div class="sides">
       <div class="stack">
-        ${shape && html`<${Panel} title=${title} note=${own ? t("auto") : ""} name="attention" tools=${choosing} ways=${shownNow && ways(shownNow, title, lines, lit, params)}>
+        <div class=${flag(params.compare) ? "halves" : "stack"}>${shape && html`<${Panel} title=${flag(params.compare) ? `A: ${title}` : title} note=${own ? t("auto") : ""} name="attention" tools=${choosing} ways=${shownNow && ways(shownNow, title, lines, lit, params)}>
           <div class="row toggles">
             <${Check} label=${t("hide")} value=${flag(params.hide)} onChange=${(on) => set({ hide: on ? "1" : null })} />
             <${Check} label=${t("merge")} value=${flag(params.words)} onChange=${(on) => set({ words: on ? "1" : null })} />
             ${!lines && html`<${Check} label=${t("log")} value=${flag(params.log)} onChange=${(on) => set({ log: on ? "1" : null })} />`}
             ${kind !== "cross" && html`<${Check} label=${t("rollout")} value=${rollout} onChange=${(on) => set({ rollout: on ? "1" : null })} />`}
+            <${Check} label=${t("compare")} value=${flag(params.compare)} onChange=${(on) => set({ compare: on ? "1" : null, b: null, bm: null })} />
           </div>
           ${shownNow ? (lines
             ? html`<${Lines} matrix=${shownNow.matrix} queries=${shownNow.queries} keys=${shownNow.keys} at=${lit} onHover=${setAt} onStep=${setPinned} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`
             : html`<${Heat} matrix=${shownNow.matrix} rows=${shownNow.queries} columns=${shownNow.keys} at=${lit} log=${flag(params.log)} onHover=${setAt} onStep=${setPinned} onPick=${setPinned} label=${title} describe=${describe(shownNow, lit)} />`) : html`<div class="waiting"></div>`}
           ${shownNow?.note && html`<p class="soft small">${shownNow.note}</p>`}
         </${Panel}>`}
+        ${flag(params.compare) && html`<${Beside} model=${model} models=${models} params=${params} asked=${asked} kind=${kind} layer=${layer} head=${head} rollout=${rollout} lines=${lines} first=${shownNow} at=${lit} onHover=${setAt} onStep=${setPinned} />`}</div>
         ${shape && over.last && html`<${Panel} title=${t("heads.title", { n: shape.n_layers * shape.n_heads })} note=${t("heads.note")} name="heads" ways=${{ canvas: true, json: () => over.last.capture }}><${Heads} overview=${unpackedOnce(over.last)} layer=${layer} head=${head} onPick=${pick} /></${Panel}>`}
       </div>
       ${shownNow && html`<${Side} now=${shownNow} lit=${lit} model=${model} params=${params} kind=${kind} layer=${layer} head=${head} ids=${ids} text=${asked} bytes=${one.last.weights.bytes} />`}
@@ -134,7 +137,7 @@ function farthest(capture) {
 }
 
 /** The weights as they are looked at: without special tokens, by words, or as they are. */
-function arranged(queries, keys, weights, { specials, words }) {
+export function arranged(queries, keys, weights, { specials, words }) {
   let [rows, columns] = [queries, keys].map((side) => (words ? grouped(side) : side.map((token) => ({ text: token.text, tokens: [token.i], special: token.special }))));
   if (!specials) [rows, columns] = [rows, columns].map((side) => side.filter((each) => !each.special));
   const found = rows.length === queries.length && columns.length === keys.length ? weights : merged(weights, rows, columns);
@@ -153,13 +156,13 @@ export function rowOf({ values, shape: [, m] }, i) {
   return Array.from(values.subarray(i * m, (i + 1) * m));
 }
 
-function describe(now, lit) {
+export function describe(now, lit) {
   const i = lit?.row ?? 0;
   const best = rowOf(now.matrix, i).map((w, j) => [w, j]).sort((a, b) => b[0] - a[0]).slice(0, 3);
   return t("describe", { word: shown(now.queries[i] ?? ""), most: best.map(([w, j]) => `${shown(now.keys[j])} ${fixed(w, 2)}`).join(", ") });
 }
 
-function ways(now, title, lines, at, params) {
+export function ways(now, title, lines, at, params) {
   const table = () => [["", ...now.keys], ...rowsOf(now.matrix).map((row, i) => [now.queries[i], ...row])];
   return {
     svg: () => (lines ? linesSvg({ ...now, at, title }) : heatSvg({ matrix: now.matrix, rows: now.queries, columns: now.keys, full: 1, log: flag(params.log), title })),

@@ -1,27 +1,15 @@
 // Training runs while they run: only what is new is fetched, from a cursor on.
-import { html, useEffect, useMemo, useRef, useState } from "studio/core/html.js";
+import { html, useEffect, useRef, useState } from "studio/core/html.js";
 import { get } from "studio/core/api.js";
 import { said, t } from "studio/core/strings.js";
 import { keep } from "studio/core/route.js";
-import { fixed, large, whole } from "studio/core/format.js";
-import { css } from "studio/core/colour.js";
-import { useTheme, useWidth } from "studio/core/hooks.js";
+import { fixed, whole } from "studio/core/format.js";
 import { Check, Empty, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { Plot } from "studio/parts/plot.js";
 
 const EVERY = 2000; // milliseconds
 const SHOWN = ["loss", "lr", "tokens_per_second", "norm"];
-
-let library;
-/** uPlot is only fetched by who watches runs. */
-function plotting() {
-  library ??= new Promise((done, failed) => {
-    const sheet = Object.assign(document.createElement("link"), { rel: "stylesheet", href: "/static/vendor/uplot.css" });
-    const script = Object.assign(document.createElement("script"), { src: "/static/vendor/uplot.js", onload: () => done(window.uPlot), onerror: failed });
-    document.head.append(sheet, script);
-  });
-  return library;
-}
 
 export default function Runs({ params }) {
   const [runs, setRuns] = useState(null);
@@ -127,44 +115,4 @@ function Samples({ samples }) {
   return html`<${Panel} title=${t("runs.samples")} note="${sample.run.name} · ${t("runs.step")} ${whole(sample.step)}" name="samples" ways=${{ json: () => samples.map(({ run, ...rest }) => ({ run: run.name, ...rest })) }}>
     <input class="slider" type="range" min="0" max=${samples.length - 1} value=${now} aria-label=${t("runs.step")} onInput=${(event) => setAt(+event.target.value)} />
     <ul class="plain-list" aria-live="polite">${sample.texts.map((text) => html`<li dir="auto">${typeof text === "string" ? text : Object.values(text).join(" → ")}</li>`)}</ul></${Panel}>`;
-}
-
-const short = (x) => (x === null ? "" : x !== 0 && Math.abs(x) < 0.01 ? x.toExponential(1) : Math.abs(x) >= 1e4 ? large(x) : String(+x.toPrecision(4)));
-
-const INKS = ["mark", "minus", "good", "soft", "bad", "ink"];
-
-function Plot({ lines, log = false }) {
-  const box = useRef();
-  const plot = useRef();
-  const width = useWidth(box);
-  const theme = useTheme();
-  const data = useMemo(() => aligned(lines), [lines]);
-  const shape = `${lines.map((line) => line.name).join()} ${width} ${theme} ${log}`;
-  useEffect(() => {
-    let here = true;
-    plotting().then((uPlot) => {
-      if (!here || !box.current) return;
-      const axis = { stroke: css("soft"), grid: { stroke: css("line"), width: 1 }, ticks: { stroke: css("line") }, font: "11px system-ui, sans-serif" };
-      plot.current = new uPlot({
-        width, height: 220, legend: { live: true }, cursor: { y: false }, scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
-        axes: [{ ...axis }, { ...axis, size: 58, values: (_, levels) => levels.map(short) }],
-        series: [{ label: t("runs.step") }, ...lines.map((line, i) => ({ label: line.name, stroke: css(INKS[(line.ink ?? i) % INKS.length], line.faint ? 0.55 : 1), width: line.faint ? 1 : 1.8, spanGaps: true, points: { show: !!line.dots, size: 5 } }))],
-      }, data, box.current);
-    });
-    return () => { here = false; plot.current?.destroy(); plot.current = null; };
-  }, [shape]);
-  useEffect(() => plot.current?.setData(data), [data]);
-  const last = lines.map((line) => `${line.name}: ${fixed(line.ys?.findLast?.((y) => y !== null), 3)}`).join("; ");
-  return html`<div ref=${box} class="uplot-box" role="img" aria-label=${last}></div>`;
-}
-
-/** uPlot wants one axis for all lines: nulls where a line has no number. */
-function aligned(lines) {
-  const xs = [...new Set(lines.flatMap((line) => line.xs ?? []))].sort((a, b) => a - b);
-  const seat = new Map(xs.map((x, i) => [x, i]));
-  return [xs, ...lines.map((line) => {
-    const ys = new Array(xs.length).fill(null);
-    (line.xs ?? []).forEach((x, i) => (ys[seat.get(x)] = line.ys?.[i] ?? null));
-    return ys;
-  })];
 }
