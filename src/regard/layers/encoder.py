@@ -12,6 +12,7 @@ from regard.layers.linear import Weight
 from regard.layers.mask import Mask, positions_of
 from regard.layers.norm import make_norm
 from regard.layers.position import RelativeBias, RotaryPosition
+from regard.layers.quick import Quick
 
 
 class Stack(nn.Module):
@@ -22,6 +23,7 @@ class Stack(nn.Module):
         self.config = config
         self.blocks = nn.ModuleList(Block(config, layer, cross=cross) for layer in range(config.n_layers))
         self.norm = make_norm(config.norm, config.d_model, config.norm_eps) if config.final_norm else None
+        self.quick: Quick | None = None
         self.relative: RelativeBias | None = None
         self.rotary: RotaryPosition | None = None
         if config.position == "relative":
@@ -30,6 +32,10 @@ class Stack(nn.Module):
             )
         if config.position == "rotary":
             self.rotary = RotaryPosition(config.head_width, config.rope_theta, config.rope_scaling)
+
+    def quicken(self) -> None:
+        """From here on there is a shorter way to the same numbers; all blocks are fused."""
+        self.quick = Quick(self.blocks, self.norm)
 
     def run(self, x: Tensor, positions: Tensor, mask: Mask, *, n_keys: int | None = None, **rest: Any) -> Tensor:
         """Through all blocks; `n_keys` is given when a decoding state holds more keys than `x` has tokens."""
@@ -40,6 +46,8 @@ class Stack(nn.Module):
         if self.rotary is not None:
             rotation = self.rotary(positions, x.dtype)
         context = Context(mask, bias=bias, rotation=rotation, **rest)
+        if self.quick is not None and not self.training and self.quick.fits(x, context):
+            return self.quick(x, context)
         for block in self.blocks:
             x = block(x, context)
         return x if self.norm is None else self.norm(x)

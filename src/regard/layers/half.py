@@ -6,7 +6,7 @@ the rows. For the few rows of a decoding step no other product of a CPU without 
 is no slower than float32.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -51,6 +51,11 @@ class HalfWeight(ShortWeight):
             return functional.linear(x, self.values.float(), bias)
         out = FBGEMM(x, self.packed)
         return out if bias is self.bias else out.add_(bias)
+
+    def ready(self, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        self.pack(bias)
+        packed = self.packed
+        return super().ready(bias) if packed is None or bias is not self.bias else lambda x: FBGEMM(x, packed)
 
 
 def prepack(weight: Tensor, bias: Tensor | None) -> Any:

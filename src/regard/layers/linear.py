@@ -3,7 +3,7 @@
 Float weights go through MKL or oneDNN, shorter ones through fbgemm (half.py, int8.py); models see one function.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,17 +17,21 @@ LARGE = 500_000
 ONEDNN: Any = kernel("mkldnn", "_linear_pointwise") if torch.backends.mkldnn.is_available() else None
 
 Weight = Tensor | ShortWeight
+Function = Callable[[Tensor], Tensor]
 
 
 def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
     """oneDNN's product is for float32 on a CPU, and knows neither gradients nor automatic bfloat16."""
     if isinstance(weight, ShortWeight):
         return weight.product(x, bias)
-    large = ONEDNN is not None and weight.numel() >= LARGE and x.numel() > 0
-    plain = x.dtype == weight.dtype == torch.float32 and x.is_cpu and weight.is_cpu
-    if large and plain and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu"):
+    plain = x.dtype == torch.float32 and x.is_cpu and x.numel() > 0
+    if plain and is_large(weight) and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu"):
         return ONEDNN(x, weight, bias, "none", [], "")
     return functional.linear(x, weight, bias)
+
+
+def is_large(weight: Tensor) -> bool:
+    return ONEDNN is not None and weight.numel() >= LARGE and weight.dtype == torch.float32 and weight.is_cpu
 
 
 def lookup(ids: Tensor, table: Weight) -> Tensor:
@@ -40,6 +44,16 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(x, self.weight, self.bias)
+
+
+def ready(layer: Linear) -> Function:
+    """The layer as a function of rows (M, K), M > 0, without gradients: what `linear` asks each time is asked once."""
+    weight, bias = layer.weight, layer.bias
+    if isinstance(weight, ShortWeight):
+        return weight.ready(bias)
+    if is_large(weight):
+        return lambda x: ONEDNN(x, weight, bias, "none", [], "")
+    return lambda x: functional.linear(x, weight, bias)
 
 
 def joined(parts: Sequence[Linear]) -> Linear:

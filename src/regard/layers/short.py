@@ -1,7 +1,7 @@
 """A matrix in fewer bits than a float32, of which a linear layer or a table sees what it can do, not how it is held."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
@@ -38,6 +38,10 @@ class ShortWeight(ABC):
     @abstractmethod
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x W^T + bias, for x (..., K)."""
+
+    def ready(self, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """`product` with all that can be asked before."""
+        return lambda x: self.product(x, bias)
 
     def packed_as(self, packed: Any) -> None:
         """Only a table needs the plain order as well."""

@@ -69,7 +69,7 @@ class KeyValueState:
             return self._open_ragged(n_tokens, valid)
         start, self.end, self._steps = self._equal, self._equal + n_tokens, n_tokens
         self._views()
-        self._fresh, self._slots = tuple(each[:, :, start:] for each in self._held), None
+        self._fresh, self._slots = self.keys_values[..., start : self.end, :].flatten(0, 1).unbind(), None
         if self._writers is not None and len(self.lengths) > 1:
             self._writers[:, start : self.end] = torch.arange(len(self.lengths), device=self.lengths.device)[:, None]
         positions = torch.arange(start, self.end, device=self.lengths.device)[None]

@@ -14,6 +14,7 @@ from regard.config import require
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import Block
 from regard.layers.choices import StackConfig
+from regard.layers.encoder import Stack
 from regard.layers.head import Scores
 from regard.layers.lora import require_plain
 from regard.layers.position import RelativeBias
@@ -131,6 +132,9 @@ class Model(nn.Module):
         for module in self.modules():
             if isinstance(weight := getattr(module, "weight", None), ShortWeight):
                 weight.pack(getattr(module, "bias", None))
+        for module in self.modules():
+            if isinstance(module, Stack):
+                module.quicken()
         return_memory()
         return self
 

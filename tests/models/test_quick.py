@@ -1,0 +1,140 @@
+"""The plain functions that a fused network goes through give what its modules give: every family, every weight."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from models import tiny
+from regard.layers.encoder import Stack
+from regard.layers.half import HalfWeight
+from regard.layers.int8 import Int8Weight
+from regard.layers.quick import Quick
+from regard.weights.store import load_model, save_model
+
+CLOSE = {"rtol": 0.0, "atol": 1e-5}
+
+
+def stacks(model: Any) -> list[Stack]:
+    return [module for module in model.modules() if isinstance(module, Stack)]
+
+
+@contextmanager
+def by_modules(model: Any) -> Iterator[None]:
+    kept = {stack: stack.quick for stack in stacks(model)}
+    assert all(isinstance(quick, Quick) for quick in kept.values())
+    for stack in kept:
+        stack.quick = None
+    yield
+    for stack, quick in kept.items():
+        stack.quick = quick
+
+
+@contextmanager
+def counted(model: Any) -> Iterator[list[str]]:
+    """Which blocks are called as modules."""
+    called: list[str] = []
+    forwards = {}
+    for stack in stacks(model):
+        for block in stack.blocks:
+            forwards[block] = block.forward
+            block.forward = lambda *args, block=block: (called.append("block"), forwards[block](*args))[1]
+    yield called
+    for block in forwards:
+        del block.forward
+
+
+def written(model: Any, pieces: list[Tensor], valid: list[Tensor | None]) -> list[Tensor]:
+    """The scores after each piece of text; an encoder-decoder reads the first piece too."""
+    n_rows = len(pieces[0])
+    if hasattr(model, "encode"):
+        state = model.new_state(model.encode(pieces[0], valid[0]), valid[0], tiny.LENGTH)
+    else:
+        state = model.new_state(n_rows, tiny.LENGTH)
+    found = [model.step(ids, state, mask) for ids, mask in zip(pieces, valid, strict=True)]
+    state.reorder(torch.tensor([n_rows - 1] * 3))
+    return [*found, model.step(pieces[0][-1:, :1].repeat(3, 1), state)]
+
+
+@settings(max_examples=8)
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.integers(1, 3), st.integers(0, 2**16), st.booleans())
+@pytest.mark.parametrize("name", tiny.DECODERS | tiny.SEQ2SEQ)
+@torch.inference_mode()
+def test_every_decoder_writes_as_its_modules_do(
+    name: str, lengths: list[int], n_rows: int, seed: int, ragged: bool
+) -> None:
+    torch.manual_seed(seed)
+    model = tiny.make(name).fuse()
+    pieces = [torch.randint(1, tiny.VOCAB - 1, (n_rows, length)) for length in lengths]
+    valid: list[Tensor | None] = [None for _ in pieces]
+    if ragged:
+        valid[0] = torch.arange(lengths[0]) >= torch.randint(0, lengths[0], (n_rows, 1))
+    with counted(model) as called:
+        ours = written(model, pieces, valid)
+    assert not called
+    with by_modules(model):
+        theirs = written(model, pieces, valid)
+    for one, other in zip(ours, theirs, strict=True):
+        assert_close(one, other, **CLOSE)
+
+
+@pytest.mark.parametrize("name", tiny.ENCODERS | tiny.IMAGES)
+@torch.inference_mode()
+def test_every_encoder_reads_as_its_modules_do(name: str) -> None:
+    model = tiny.make(name).fuse()
+    torch.manual_seed(1)
+    if name in tiny.IMAGES:
+        given: tuple[Tensor, ...] = (torch.randn(2, model.config.channels, *model.config.image_size),)
+    else:
+        given = torch.randint(1, tiny.VOCAB, (3, 9)), torch.arange(9) < torch.tensor([[9], [4], [1]])
+    with counted(model) as called:
+        ours = model(*given).hidden
+    assert not called
+    with by_modules(model):
+        theirs = model(*given).hidden
+    real = slice(None) if name in tiny.IMAGES else given[1]
+    assert_close(ours[real], theirs[real], **CLOSE)
+
+
+@pytest.mark.parametrize("weight", [HalfWeight, Int8Weight, torch.bfloat16])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5 v1.1"])
+@torch.inference_mode()
+def test_shorter_weights_give_the_same_either_way(tmp_path: Path, name: str, weight: Any) -> None:
+    save_model(tiny.make(name), tmp_path)
+    model: Any = load_model(tmp_path, dtype=weight).fuse()
+    pieces = [torch.tensor([[3, 9, 4], [5, 1, 7]]), torch.tensor([[2], [8]])]
+    ours = written(model, pieces, [None, None])
+    with by_modules(model):
+        theirs = written(model, pieces, [None, None])
+    for one, other in zip(ours, theirs, strict=True):
+        assert_close(one, other, **CLOSE)
+
+
+@torch.inference_mode()
+def test_a_hook_on_any_module_is_called() -> None:
+    model, ids = tiny.make("gpt2").fuse(), torch.tensor([[3, 9, 4]])
+    plain, seen = model(ids).logits, []
+    hook = model.decoder.blocks[1].ffn.register_forward_hook(lambda *_: seen.append("after"))
+    before = model.decoder.norm.register_forward_pre_hook(lambda *_: seen.append("before"))
+    assert_close(model(ids).logits, plain, **CLOSE)
+    assert seen == ["after", "before"]
+    hook.remove(), before.remove()
+    with counted(model) as called:
+        model(ids)
+    assert not called
+
+
+def test_training_and_gradients_go_through_the_modules() -> None:
+    model, ids = tiny.make("gpt2").fuse(), torch.tensor([[3, 9, 4]])
+    with counted(model) as called:
+        assert model(ids).logits.requires_grad
+        with torch.no_grad():
+            model.train()(ids)
+    assert len(called) == 2 * model.config.n_layers
