@@ -60,7 +60,7 @@ class Int8Weight(ShortWeight):
             return functional.linear(turned, self.values * self.scales[:, None], bias).view(*x.shape[:-1], -1)
         if self.packed is None:
             self.pack()
-        scale = torch.linalg.vector_norm(turned, torch.inf, -1, keepdim=True)  # (M, 1) the largest number of each row
+        scale = turned.abs().amax(-1, keepdim=True)  # (M, 1); the norm of that name is 15 times as slow
         # A row of zeros becomes 0 / 0, and whatever the kernel makes of that, 0 again when it is multiplied back.
         out = FBGEMM(turned.div_(scale), 1 / steps, steps + 1, self.packed)  # (M, N)
         out = out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale, out=out)
@@ -84,11 +84,11 @@ def turn(x: Tensor) -> Tensor:
 
 @cache
 def hadamard(width: int) -> Tensor:
-    """(n, n) of 1 and -1, over the root of n; n is a power of 2 up to 32 that divides the width a dozen times.
+    """(n, n) of 1 and -1, over the root of n; n is a power of 2 up to 16 that divides the width a dozen times.
 
     With fewer blocks MKL adds up in another order for one row than for many: rows would feel their batch mates.
     """
-    n = next(n for n in (32, 16, 8, 4, 2, 1) if width % n == 0 and (width // n >= 12 or n == 1))
+    n = next(n for n in (16, 8, 4, 2, 1) if width % n == 0 and (width // n >= 12 or n == 1))
     matrix = torch.ones(1, 1)
     while len(matrix) < n:
         matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
