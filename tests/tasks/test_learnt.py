@@ -36,6 +36,7 @@ def learn(made: Bert, windows: Sequence[Window], targets: Sequence[Sequence[int]
     head = made.config.heads[0]
     labels = padded(targets, IGNORED, CPU)[0] if head == "tag" else torch.tensor(targets)
     optimizer = torch.optim.AdamW(made.parameters(), lr=0.02)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)  # the last steps settle
     for _ in range(steps):
         scores = made(ids, valid, segments=segments).heads[head]  # (B, T, n)
         if head == "span" and valid is not None:
@@ -44,6 +45,7 @@ def learn(made: Bert, windows: Sequence[Window], targets: Sequence[Sequence[int]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
     assert loss.item() < 0.05
     return made.eval().fuse()
 

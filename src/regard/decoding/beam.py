@@ -25,6 +25,8 @@ from regard.errors import UserError
 
 NONE = -1
 "Stands behind the end of a hypothesis that is shorter than its neighbours."
+ROWS = 16
+"Hypotheses whose probabilities are computed at once."
 MAX_PENALTY = 10
 "Far beyond any use, and small enough that no length to this power overflows."
 
@@ -126,6 +128,16 @@ class _Paths(NamedTuple):
         return _Paths(*(torch.cat(pair, dim=1) for pair in zip(ours, other, strict=True)))
 
 
+def _log_probs(scores: Tensor, best: Tensor, tokens: Tensor) -> Tensor:
+    """Of the best scores (n, W, k): that of the very best, less what the others lag behind it.
+
+    Some rows at a time, as all at once would be another (n, W, V) in memory.
+    """
+    rows = zip(scores.flatten(0, 1).split(ROWS), tokens[..., :1].flatten(0, 1).split(ROWS), strict=True)
+    first = torch.cat([some.log_softmax(-1).gather(-1, token) for some, token in rows])
+    return best - best[..., :1] + first.view(*best.shape[:2], 1)
+
+
 def _pad(x: Tensor, more: int, value: float) -> Tensor:
     return torch.nn.functional.pad(x, (0, more), value=value)
 
@@ -153,10 +165,10 @@ class _Search:
         """Scores (n · W, V) of the next tokens to the rows of the state that go on, in their new order."""
         n, width = self.live.values.shape
         scores = scores.float().unflatten(0, (n, width))  # (n, W, V)
-        total = scores.logsumexp(-1, keepdim=True)
-        if self.trees is not None or self.length < self.forced.size(1):  # else only the best of all are asked for
-            scores, total = self._force(scores - total), torch.zeros_like(total)
-        grown, parents, behind = self._expand(scores, total)
+        whole = self.trees is not None or self.length < self.forced.size(1)  # else only the best of all are asked for
+        if whole:
+            scores = self._force(scores.log_softmax(-1))
+        grown, parents, behind = self._expand(scores, whole)
         self.length += 1
         over = torch.isin(grown.ids[..., -1], self.ends) | (self.limits <= self.length)[:, None]
         some_over = bool(over.any())  # of most steps none: what follows is then nothing
@@ -186,15 +198,15 @@ class _Search:
             raise UserError("the model gives a forced token no chance at all", "force another one")
         return left
 
-    def _expand(self, scores: Tensor, total: Tensor) -> tuple[_Paths, Tensor, tuple[Tensor, ...]]:
+    def _expand(self, scores: Tensor, whole: bool) -> tuple[_Paths, Tensor, tuple[Tensor, ...]]:
         """The best continuations and their parents; with a tree, also as many of those right behind them.
 
-        Scores less their `total`, the logarithm of the sum of all e^score, are log-probabilities.
+        The `whole` of the scores may be log-probabilities already.
         """
         wanted = self.settings.beams * (2 if self.trees is not None else 1)
         # The best of all are among the best of each: two small sortings instead of a large one.
         best, tokens = top(scores, min(wanted, scores.size(-1)))  # (n, W, k)
-        gains = best - total
+        gains = best if whole else _log_probs(scores, best, tokens)
         refuse_broken(gains[..., 0].exp())  # where a forced token has no chance, 0 is a number and -inf is not
         totals = (self.live.values[..., None] + gains).flatten(1)  # (n, W · k)
         values, place = totals.topk(min(wanted, totals.size(1)))  # (n, k)

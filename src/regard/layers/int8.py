@@ -11,7 +11,7 @@ it is (Ashkboos et al. 2024, QuaRot).
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -55,16 +55,25 @@ class Int8Weight(ShortWeight):
         return turn(self.values[ids] * self.scales[ids][..., None]).view(*ids.shape, -1)  # turned twice is turned back
 
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        steps, turned = largest_step(), turn(x)  # (M, K)
+        return self.ready(bias)(x)
+
+    def ready(self, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        self.pack()
+        (n, width), packed, steps = self.shape, self.packed, largest_step()
+        block = hadamard(width)
         if steps is None:
-            return functional.linear(turned, self.values * self.scales[:, None], bias).view(*x.shape[:-1], -1)
-        if self.packed is None:
-            self.pack()
-        scale = turned.abs().amax(-1, keepdim=True)  # (M, 1); the norm of that name is 15 times as slow
-        # A row of zeros becomes 0 / 0, and whatever the kernel makes of that, 0 again when it is multiplied back.
-        out = FBGEMM(turned.div_(scale), 1 / steps, steps + 1, self.packed)  # (M, N)
-        out = out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale, out=out)
-        return out.view(*x.shape[:-1], -1)
+            return lambda x: functional.linear(turn(x).view(x.shape), self.values * self.scales[:, None], bias)
+        step, zero = 1 / steps, steps + 1
+
+        def run(x: Tensor) -> Tensor:
+            turned = torch.mm(x.reshape(-1, len(block)), block).view(-1, width)  # (M, K)
+            scale = turned.abs().amax(-1, keepdim=True)  # (M, 1); the norm of that name is 15 times as slow
+            # A row of zeros becomes 0 / 0, and whatever the kernel makes of that, 0 again when it is multiplied back.
+            out = FBGEMM(turned.div_(scale), step, zero, packed)  # (M, N)
+            out = out.mul_(scale) if bias is None else torch.addcmul(bias, out, scale, out=out)
+            return out.view(*x.shape[:-1], n)
+
+        return run
 
 
 def prepack(values: Tensor, scales: Tensor) -> Any:
