@@ -42,6 +42,11 @@ def test_prompts_come_from_arguments_or_stdin(directory: str, generate: Any) -> 
     assert here("--model", directory, "--max-new", "6", text="\n".join(PROMPTS)) == ours
 
 
+def test_what_is_looked_up_is_what_would_have_been_written(directory: str) -> None:
+    args = "--model", directory, "--precision", "fp32", "--max-new", "40", *PROMPTS
+    assert here("--lookup", *args) == here(*args)
+
+
 @pytest.mark.parametrize(
     ("args", "settings"),
     [
@@ -85,6 +90,7 @@ def test_the_system_s_word_goes_before_the_prompt(directory: str, generate: Any)
     [
         (["--seed", "1"], "--seed changes nothing"),
         (["--stop", ""], "--stop is empty"),
+        (["--lookup", "--top-k", "3"], "both --lookup and --top-k"),
         (["--raw", "--system", "x"], "both --raw and --system"),
     ],
 )

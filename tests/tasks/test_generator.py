@@ -48,6 +48,23 @@ def test_library_and_command_line_give_the_same(raw: bool, tmp_path: Path, capsy
     assert streamed == ours
 
 
+def test_looking_up_takes_fewer_passes_for_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    generate, passes = generator(), []
+    prompt = "O livro está em cima da mesa " * 2
+    whole = generate(prompt, limit=30, raw=True)
+    advance = generate.model.decoder.advance
+    monkeypatch.setattr(
+        generate.model.decoder, "advance", lambda *args, **more: (passes.append(1), advance(*args, **more))[1]
+    )
+    generate.lookup = True
+    assert generate(prompt, limit=30, raw=True) == whole
+    assert list(generate.many([prompt, prompt], limit=30, raw=True)) == [whole, whole]
+    assert "".join(generate.stream(prompt, limit=30, raw=True)) == whole.text
+    passes.clear()
+    generate(prompt, limit=30, raw=True)
+    assert len(passes) < len(whole.ids)
+
+
 # Stop strings
 
 

@@ -41,6 +41,7 @@ Examples:
 @click.option("--seed", type=int, help="Another number, other luck. [0]")
 @click.option("--system", metavar="TEXT", help="What a chat model is told before every prompt.")
 @click.option("--raw", is_flag=True, help="Continue the text as it stands, without the model's chat template.")
+@click.option("--lookup", is_flag=True, help="Guess what the text repeats and only check it: sooner where it quotes.")
 @precision_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a prompt: prompt, text, reason, n_tokens.")
 def command(
@@ -54,6 +55,7 @@ def command(
     seed: int | None,
     system: str | None,
     raw: bool,
+    lookup: bool,
     precision: str,
     as_json: bool,
 ) -> None:
@@ -64,13 +66,14 @@ def command(
     """
     luck = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     given: dict[str, Any] = {name: value for name, value in luck.items() if value is not None}
-    check(given, stop, system=system, raw=raw)
+    check(given, stop, system=system, raw=raw, lookup=lookup)
     with opening(model, "Generator"):
         from regard.decoding.sample import SampleSettings
         from regard.tasks.generator import Generator
 
         sampling = SampleSettings(**given) if given else None
         generate = open_task(model, Generator, precision)
+    generate.lookup = lookup
     if system is not None and generate.tokenizer.chat_template is None:
         raise UserError("--system is for chat models, and this one has no chat template", "put it into the prompt")
     wish: dict[str, Any] = {"limit": max_new, "raw": raw, "sampling": sampling, "stop": stop}
@@ -83,11 +86,14 @@ def command(
         click.echo()
 
 
-def check(given: dict[str, Any], stop: tuple[str, ...], *, system: str | None, raw: bool) -> None:
+def check(given: dict[str, Any], stop: tuple[str, ...], *, system: str | None, raw: bool, lookup: bool) -> None:
     """What can be told before the model is opened."""
     if given.keys() == {"seed"}:
         hint = "add --temperature 0.8, or leave --seed out"
         raise UserError("--seed changes nothing: the likeliest words are written", hint, exit_code=USAGE)
+    if given and lookup:
+        hint = "leave out one of them: --lookup writes the likeliest words"
+        raise UserError(f"both --lookup and --{next(iter(given)).replace('_', '-')} were given", hint, exit_code=USAGE)
     if not all(stop):
         raise UserError("--stop is empty", "give the text before which the answer ends", exit_code=USAGE)
     if raw and system is not None:

@@ -11,6 +11,7 @@ from regard.config import require
 from regard.decoding.sample import SampleSettings, sample
 from regard.decoding.scheduler import Scheduler
 from regard.decoding.search import greedy
+from regard.decoding.speculate import speculate
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.tasks.batching import batches, chunks, padded
@@ -34,6 +35,9 @@ class Generator:
     always do. The likeliest token is written, or with `sampling` one that is drawn; the text ends before the first
     of the texts in `stop`.
     """
+
+    lookup = False
+    "Whether the likeliest tokens are guessed from what the text repeats and only checked (speculate.py)."
 
     def __init__(self, model: Any, tokenizer: Tokenizer, writing: Writing = AS_CONFIGURED) -> None:
         self.model = model
@@ -124,22 +128,28 @@ class Generator:
         limit = min(limit, longest - width)
         state = self.model.new_state(len(rows), width + limit)
         prompt, valid = padded(rows, 0, self.model.device)
-        more: dict[str, Any] = {
-            "limit": limit,
-            "end_ids": self.model.config.eos_ids,
+        ends: dict[str, Any] = {"limit": limit, "end_ids": self.model.config.eos_ids}
+        begins: dict[str, Any] = {
             "valid": valid,
             "prefix": [self._first if len(row) == 1 else () for row in rows],  # as in transformers
         }
-        if sampling is None:
-            columns = greedy(self._step, state, prompt, **more)
+        if sampling is not None:
+            columns = sample(self._step, state, prompt, sampling, numbers=numbers, **ends, **begins)
+        elif self.lookup and len(rows) == 1 and width > 1:
+            columns = speculate(self._steps, state, prompt, **ends)
         else:
-            columns = sample(self._step, state, prompt, sampling, numbers=numbers, **more)
+            columns = greedy(self._step, state, prompt, **ends, **begins)
         for column in columns:
             yield column.tolist()
 
     def _step(self, ids: Tensor, state: Any, valid: Tensor | None) -> Tensor:
         scores: Tensor = self.model.step(ids, state, valid)
         scores[:, self._silent] = -torch.inf
+        return scores
+
+    def _steps(self, ids: Tensor, state: Any, n_last: int) -> Tensor:
+        scores: Tensor = self.model.steps(ids, state, n_last)
+        scores[..., self._silent] = -torch.inf
         return scores
 
     def scheduler(self, **sizes: Any) -> Scheduler[Any]:
