@@ -248,6 +248,17 @@ def test_an_adapter_brings_its_head_to_a_model_without_one(name: str, tmp_path: 
     assert len(ours.config.labels) == (0 if kind == "span" else 3)
     assert_same_outputs(name, ours, theirs)
     assert load_model(tmp_path / "adapter", device="meta").config == ours.config
+    if kind != "span":
+        (tmp_path / "adapter/labels.json").write_text('{"0": "x", "1": "y", "2": "z"}')
+        assert load_model(tmp_path / "adapter").config.labels == ("x", "y", "z")
+
+
+def test_names_of_labels_go_with_an_adapter(tmp_path: Path) -> None:
+    model = adapted_model("bert classification", tmp_path / "base")
+    save_adapter(model, tmp_path / "adapter", tmp_path / "base")
+    names = json.loads((tmp_path / "adapter/labels.json").read_text())
+    assert tuple(names.values()) == model.config.labels
+    assert list(names) == [str(i) for i in range(len(names))]
 
 
 # Opening an adapter's directory

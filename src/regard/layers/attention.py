@@ -51,6 +51,8 @@ def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Te
         return kernel(q, repeat_heads(k, n_heads), repeat_heads(v, n_heads), is_causal=True, scale=scale)
     allowed = mask.dense(n_queries, k.size(-2), q.device)
     if bias is None and n_queries == 1:
+        if allowed is None:  # without a mask it takes a query of NaN for one that may attend to nothing (AVX-512)
+            allowed = q.new_zeros(1, 1, 1, k.size(-2))
         # The queries that share a key are as good as several queries of one head: nothing is copied.
         return kernel(q.reshape(n_rows, k.size(1), -1, width), k, v, allowed, scale=scale).view(q.shape)
     if bias is not None:

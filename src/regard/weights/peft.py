@@ -26,6 +26,8 @@ from regard.weights.layout import LAYOUTS, Layout
 from regard.weights.tensorfile import FLOATS, Entry, read_header, read_one
 
 CONFIG, FILE, PREFIX = "adapter_config.json", "adapter_model.safetensors", "base_model.model."
+LABELS = "labels.json"
+"Names of the labels, which PEFT leaves to whoever opens an adapter: ours know their own."
 A, B = ".lora_A.weight", ".lora_B.weight"
 TASKS = {
     "SequenceClassification": "SEQ_CLS", "TokenClassification": "TOKEN_CLS", "QuestionAnswering": "QUESTION_ANS",
@@ -108,7 +110,8 @@ def with_head(
     entries = {key: entry for key, entry in entries.items() if not f"{key}.".startswith(gone)}
     outs = [f"{key}.weight" for key, rule in tables.items() if rule.ours[0].endswith(("classify", "tag"))]
     labels = sum(entry.shape[0] for key, entry in own.items() if key in outs and entry.shape)
-    return {**theirs, "architectures": [name], "id2label": None, "num_labels": labels}, entries | own
+    names = read_json_object(path) if (path := directory / LABELS).exists() else None
+    return {**theirs, "architectures": [name], "id2label": names, "num_labels": labels}, entries | own
 
 
 @torch.no_grad()
@@ -200,6 +203,8 @@ def save_adapter(model: Model, directory: str | Path, base_name: str | Path) -> 
     }  # fmt: skip
     held = {PREFIX + name: tensor.contiguous() for name, tensor in theirs.items()}
     write_bytes(directory / FILE, save(held, {"format": "pt"}))
+    if labels := getattr(model.config, "labels", ()):
+        write_json(directory / LABELS, {str(i): label for i, label in enumerate(labels)})
     write_json(directory / CONFIG, settings)
 
 
