@@ -6,6 +6,7 @@ how many heads, where the norm stands) is settled once, and what remains is a li
 on a module gets the modules.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -16,6 +17,7 @@ from regard.layers.attention import MultiHeadAttention, attend
 from regard.layers.block import Block, Context
 from regard.layers.feedforward import FeedForward
 from regard.layers.linear import Function, ready
+from regard.layers.norm import RmsNorm
 from regard.layers.residual import Residual
 
 Sublayer = Callable[[Tensor, Context], Tensor]
@@ -57,6 +59,15 @@ def ready_norm(norm: nn.Module) -> Function:
     if isinstance(norm, nn.LayerNorm):
         shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
+    if isinstance(norm, RmsNorm) and norm.eps is not None and norm.weight.dtype == torch.float32:
+        width = norm.weight.numel()
+        small, scale = norm.weight.new_tensor(norm.eps * width), norm.weight.detach() * math.sqrt(width)
+
+        def rms(x: Tensor) -> Tensor:
+            length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+            return x * torch.addcmul(small, length, length).rsqrt_() * scale
+
+        return rms
     return norm.forward
 
 
@@ -64,13 +75,15 @@ def self_attention(attn: MultiHeadAttention, layer: int) -> Sublayer:
     assert attn.qkv is not None, "fused before"
     project, out, attention = ready(attn.qkv), ready(attn.o), partial(attend, scale=attn.scale, dropout=attn.dropout)
     n_turned, n_kv_heads = attn.n_heads + attn.n_kv_heads, attn.n_kv_heads
-    heads = n_turned + n_kv_heads, attn.d_head
+    heads, sizes = (n_turned + n_kv_heads, attn.d_head), (attn.n_heads, n_kv_heads, n_kv_heads)
 
     def run(x: Tensor, context: Context) -> Tensor:
-        turned, v = project(x).view(*x.shape[:2], *heads).transpose(1, 2).split((n_turned, n_kv_heads), 1)
-        if context.rotation is not None:
-            turned = context.rotation.turn(turned)
-        q, k = turned.split((n_turned - n_kv_heads, n_kv_heads), 1)  # (B, H, T, K), (B, G, T, K)
+        parts = project(x).view(*x.shape[:2], *heads).transpose(1, 2)  # (B, H + 2G, T, K)
+        if context.rotation is None:
+            q, k, v = parts.split_with_sizes(sizes, 1)  # of PyTorch's splits the one that is not written in Python
+        else:
+            turned, v = parts.split_with_sizes((n_turned, n_kv_heads), 1)
+            q, k = context.rotation.turn(turned).split_with_sizes(sizes[:2], 1)
         if context.state is not None:
             k, v = context.state.append(layer, k, v)
         return out(attention(q, k, v, context.mask, bias=context.bias).transpose(1, 2).flatten(-2))
