@@ -1,9 +1,10 @@
-"""Put a trained translator into the package: `python tools/bundle.py RUN/model [--name pt-en] [--longest TOKENS]`.
+"""Put a trained model into the package: `python tools/bundle.py RUN/model [--name pt-en] [--longest TOKENS]`.
 
-The folder src/regard/pretrained/NAME gets the weights as float16 (half the size; every engine still computes in
-float32, as config.json says), the configuration and the vocabulary, and with --longest how long a sentence may be
-before it is cut. Its MODEL_CARD.md is written by hand and must be there before. At the end the translations before and
-after are compared, greedily, on the sentences of the tests.
+An adapter, `python tools/bundle.py RUN/adapter --name names`, is written as float16 and otherwise as it is. Of a
+translator, the folder src/regard/pretrained/NAME gets the weights as float16 (half the size; every engine still computes
+in float32, as config.json says), the configuration and the vocabulary, and with --longest how long a sentence may be
+before it is cut; at the end the translations before and after are compared, greedily, on the sentences of the tests. The
+MODEL_CARD.md is written by hand and must be there before.
 """
 
 import argparse
@@ -14,10 +15,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file, save_file
+
 import regard
 from regard.errors import UserError
 from regard.files import read_json_object, write_json
 from regard.pretrained.bundled import FOLDER, TRANSLATOR
+from regard.weights.peft import FILE, is_adapter
 from regard.weights.store import load_model, save_model
 
 MAX_PARAMETERS, MAX_BYTES = 9_500_000, 20_000_000
@@ -40,6 +44,11 @@ def bundle(source: Path, target: Path, longest: int | None = None) -> None:
 
 
 def write(source: Path, target: Path, longest: int | None) -> None:
+    if is_adapter(source):
+        save_file({name: tensor.half() for name, tensor in load_file(source / FILE).items()}, target / FILE)
+        for path in source.glob("*.json"):
+            shutil.copyfile(path, target / path.name)
+        return
     model = load_model(source)
     if model.n_parameters > MAX_PARAMETERS:
         raise UserError(f"the model has {model.n_parameters:,} parameters", f"at most {MAX_PARAMETERS:,} are bundled")
@@ -80,7 +89,8 @@ def main() -> None:
     target = FOLDER / options.name
     try:
         bundle(options.model, target, options.longest)
-        compare(options.model, target, options.sentences.read_text(encoding="utf-8").splitlines())
+        if not is_adapter(options.model):
+            compare(options.model, target, options.sentences.read_text(encoding="utf-8").splitlines())
     except UserError as error:
         sys.exit(f"error: {error}")
     if "TODO" in (target / CARD).read_text(encoding="utf-8"):

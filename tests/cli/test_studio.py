@@ -40,7 +40,10 @@ def test_a_race_is_no_model(tmp_path: Path) -> None:
 
 def test_without_arguments_it_is_what_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studio, "is_here", lambda name: True)
-    assert studio.usual()[0] == "pt-en"
+    monkeypatch.setattr(studio, "is_installed", lambda name: True)
+    assert studio.usual() == ["pt-en", "names", "minilm", "smollm2"]
+    monkeypatch.setattr(studio, "is_installed", lambda name: False)
+    assert studio.usual() == ["pt-en"]  # names is an adapter of minilm, and nothing without it
     monkeypatch.setattr(studio, "is_here", lambda name: False)
     monkeypatch.setattr(studio, "INSTALLED", {})
     with pytest.raises(UserError, match="no model"):

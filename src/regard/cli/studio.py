@@ -15,7 +15,7 @@ from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.errors import QUOTED, USAGE, UserError, cut
 from regard.pretrained.bundled import BUNDLED, by_name, is_here
-from regard.pretrained.installed import INSTALLED, path_of
+from regard.pretrained.installed import INSTALLED, is_installed
 from regard.runlog import is_race
 
 EXAMPLES = """\b
@@ -145,13 +145,9 @@ def free(name: str, taken: dict[str, tuple[str | Path, str]]) -> str:
 
 
 def usual() -> list[str]:
-    found = [name for name in BUNDLED if is_here(name)]
-    for name in INSTALLED:
-        try:
-            path_of(name)
-        except UserError:
-            continue
-        found.append(name)
+    installed = [name for name in INSTALLED if is_installed(name)]
+    bundled = [name for name, model in BUNDLED.items() if is_here(name) and model.over in ("", *installed)]
+    found = [*bundled, *installed]
     if not found:
         raise UserError("there is no model in this copy of regard", "give one: regard studio MODEL", exit_code=USAGE)
     return found

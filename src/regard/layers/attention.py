@@ -82,7 +82,13 @@ def local(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float) -> Tenso
 def attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None, dropout: Dropout
 ) -> Tensor:
-    """The seam: whichever twin is faster here. With dropout on the weights the kernel loses its lead."""
+    """The seam: whichever twin is faster here. With dropout on the weights the kernel loses its lead.
+
+    Keys in double precision (state.py) are attended to in it.
+    """
+    if k.dtype != q.dtype:
+        bias = None if bias is None else bias.to(k.dtype)
+        return attend(q.to(k.dtype), k, v, mask, scale=scale, bias=bias, dropout=dropout).to(q.dtype)
     short = q.is_cpu and q.size(-2) > 1 and k.size(-2) <= SHORT
     if mask.is_plain_causal and torch.is_grad_enabled():  # both ways it is faster, at 64 keys by 1.7
         short = False

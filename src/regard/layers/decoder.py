@@ -1,5 +1,6 @@
 """A stack of blocks that writes: each token sees only those before it, and the memory if there is one."""
 
+import torch
 from torch import Tensor
 
 from regard.layers.choices import StackConfig
@@ -40,9 +41,10 @@ class Decoder(Stack):
         config, example = self.config, next(self.parameters())
         heads = config.n_kv_heads or config.n_heads
         shape = (config.n_layers, batch, heads, max_len, config.head_width)
-        state = KeyValueState(shape, dtype=example.dtype, device=example.device)
+        state = KeyValueState(shape, dtype=torch.float64 if self.exact else example.dtype, device=example.device)
         if memory is not None:
-            state.memory = [block.cross.keys_values(memory) for block in self.blocks]  # type: ignore[union-attr, operator]
+            pairs = [block.cross.keys_values(memory) for block in self.blocks]  # type: ignore[union-attr, operator]
+            state.memory = [(k.double(), v.double()) for k, v in pairs] if self.exact else pairs
             state.memory_valid = memory_valid
         return state
 

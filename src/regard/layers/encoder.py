@@ -24,6 +24,7 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(Block(config, layer, cross=cross) for layer in range(config.n_layers))
         self.norm = make_norm(config.norm, config.d_model, config.norm_eps) if config.final_norm else None
         self.quick: Quick | None = None
+        self.exact = False
         self.relative: RelativeBias | None = None
         self.rotary: RotaryPosition | None = None
         if config.position == "relative":
@@ -33,9 +34,14 @@ class Stack(nn.Module):
         if config.position == "rotary":
             self.rotary = RotaryPosition(config.head_width, config.rope_theta, config.rope_scaling)
 
-    def quicken(self) -> None:
-        """From here on there is a shorter way to the same numbers; all blocks are fused."""
-        self.quick = Quick(self.blocks, self.norm)
+    def quicken(self, *, exact: bool) -> None:
+        """From here on there is a shorter way to the same numbers; all blocks are fused.
+
+        To be `exact`, attention is computed in double precision. Products in eight bits are the same to the bit for any
+        batch mates, but a float32 sum in another order, a millionth off, rounds a number of the next layer to its
+        neighbour, and some layers later nothing is the same. In double precision the sums are, once they are rounded.
+        """
+        self.exact, self.quick = exact, Quick(self.blocks, self.norm, exact=exact)
 
     def run(self, x: Tensor, positions: Tensor, mask: Mask, *, n_keys: int | None = None, **rest: Any) -> Tensor:
         """Through all blocks; `n_keys` is given when a decoding state holds more keys than `x` has tokens."""

@@ -28,6 +28,8 @@ ROWS = 4096
 
 
 class Int8Weight(ShortWeight):
+    exact = True
+
     def __init__(self, values: Tensor, scales: Tensor, *, table: bool = False) -> None:
         super().__init__(values, table=table)  # (N, K) int8
         self.scales = scales  # (N) float

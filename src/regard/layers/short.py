@@ -12,6 +12,8 @@ class ShortWeight(ABC):
     """(N, K). The linear layer calls `product`, an embedding takes `rows`; what goes in and comes out is float32."""
 
     dtype = torch.float32
+    exact = False
+    "Whether a row's product is the same to the bit, whatever other rows are there."
 
     def __init__(self, values: Tensor, *, table: bool = False) -> None:
         self.values, self.table = values, table

@@ -129,12 +129,14 @@ class Model(nn.Module):
         for module in self.modules():
             if isinstance(module, Block):
                 module.fuse()
+        exact = False
         for module in self.modules():
             if isinstance(weight := getattr(module, "weight", None), ShortWeight):
                 weight.pack(getattr(module, "bias", None))
+                exact |= weight.exact
         for module in self.modules():
             if isinstance(module, Stack):
-                module.quicken()
+                module.quicken(exact=exact and hasattr(self, "step"))  # one letter more or less makes another text
         return_memory()
         return self
 

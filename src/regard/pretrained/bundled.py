@@ -15,10 +15,12 @@ FOLDER = Path(__file__).parent
 class Bundled(NamedTuple):
     about: str
     licence: str
+    over: str = ""
+    "The installed model that it is an adapter of."
 
 
 TRANSLATOR = "pt-en"
-USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm"}
+USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm", "Tagger": "names"}
 "What serves a task where no model is given."
 OTHERWISE = {
     "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm`, "
@@ -27,12 +29,14 @@ OTHERWISE = {
     "or give --model hf:google/vit-base-patch16-224",
     "Captioner": "train one with `regard train captions-shapes --out runs/shapes`",
     "Filler": "get one with `regard get bert-base-uncased`, and give the folder that it prints as --model",
-    "Tagger": "train one with `regard train --task tag --data train.conll --init minilm`",
     "WordVectors": "train some with `regard train word2vec --out runs/word2vec`",
     "Answerer": "train one with `regard train --task answer --data train.json --init minilm`",
 }
 "For tasks that nothing serves: how to come by a model."
-BUNDLED = {TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0")}
+BUNDLED = {
+    TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0"),
+    "names": Bundled("names of people, places, groups, products and works in English texts", "Apache-2.0", "minilm"),
+}
 
 
 def usual(task: str) -> str:
@@ -47,11 +51,13 @@ def folder_of(name: str) -> Path:
             f"the bundled model {name} is not in this copy of regard (no weights in {FOLDER / name})",
             "give another model, a directory or hf:owner/name; in a source checkout tools/bundle.py makes the bundle",
         )
+    if BUNDLED[name].over:
+        path_of(BUNDLED[name].over)  # which may not be installed, and then says so
     return FOLDER / name
 
 
 def is_here(name: str) -> bool:
-    return (FOLDER / name / "model.safetensors").is_file()
+    return any((FOLDER / name).glob("*.safetensors"))
 
 
 def by_name(source: str | Path) -> str | Path:

