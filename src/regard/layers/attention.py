@@ -13,11 +13,14 @@ from torch.nn import functional
 
 from regard.layers.dropout import Dropout
 from regard.layers.linear import Linear, joined
-from regard.layers.mask import Mask
+from regard.layers.mask import WHOLE, Mask
 from regard.layers.position import Rotation
 
 SHORT = 64
 "Keys up to which plain products are faster on a CPU than the kernel, which is made for long texts."
+
+SOME = 4
+"Rows from which on products are computed as for many."
 
 
 def readable(
@@ -79,16 +82,37 @@ def local(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float) -> Tenso
     return torch.cat(out, dim=-2)
 
 
+def steady(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None) -> Tensor:
+    """`readable` to the bit in any company: more rows in the batch, more queries, and closed keys change nothing.
+
+    A product adds up in the same order however many rows and columns it has, if there are some and what it adds up
+    comes in whole vectors of the CPU. The sum in a softmax does not: it is computed in double precision, then rounded.
+    """
+    n_queries, n_keys = q.size(2), k.size(-2)
+    if more := -n_keys % WHOLE:
+        k, v = (functional.pad(x, (0, 0, 0, more)) for x in (k, v))
+    added = mask.added(n_queries, n_keys, q)  # (B or 1, 1, T, S)
+    if bias is not None:
+        added = added + functional.pad(bias, (0, more))
+    # The queries that share a key are as good as several queries of one head.
+    rows = q.reshape(len(q), k.size(1), -1, q.size(-1))  # (B, G, H/G · T, K)
+    n_rows = rows.size(2)
+    scores = (at_least_some(rows) @ k.mT)[:, :, :n_rows].reshape(*q.shape[:3], -1)  # (B, H, T, S)
+    weights = torch.add(added, scores, alpha=scale).softmax(-1, dtype=torch.float64).to(q.dtype)
+    return (at_least_some(weights.view(*rows.shape[:3], -1)) @ v)[:, :, :n_rows].reshape(q.shape)
+
+
+def at_least_some(rows: Tensor) -> Tensor:
+    """Fewer rows are multiplied in another way."""
+    return functional.pad(rows, (0, 0, 0, SOME - rows.size(-2))) if rows.size(-2) < SOME else rows
+
+
 def attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None, dropout: Dropout
 ) -> Tensor:
-    """The seam: whichever twin is faster here. With dropout on the weights the kernel loses its lead.
-
-    Keys in double precision (state.py) are attended to in it.
-    """
-    if k.dtype != q.dtype:
-        bias = None if bias is None else bias.to(k.dtype)
-        return attend(q.to(k.dtype), k, v, mask, scale=scale, bias=bias, dropout=dropout).to(q.dtype)
+    """The seam: whichever twin is faster here. With dropout on the weights the kernel loses its lead."""
+    if mask.steady:
+        return steady(q, k, v, mask, scale=scale, bias=bias)
     short = q.is_cpu and q.size(-2) > 1 and k.size(-2) <= SHORT
     if mask.is_plain_causal and torch.is_grad_enabled():  # both ways it is faster, at 64 keys by 1.7
         short = False

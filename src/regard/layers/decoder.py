@@ -2,12 +2,13 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard.layers.choices import StackConfig
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Stack
 from regard.layers.linear import Weight
-from regard.layers.mask import Mask, positions_in, positions_of
+from regard.layers.mask import WHOLE, Mask, positions_in, positions_of
 from regard.layers.state import KeyValueState
 
 
@@ -41,10 +42,13 @@ class Decoder(Stack):
         config, example = self.config, next(self.parameters())
         heads = config.n_kv_heads or config.n_heads
         shape = (config.n_layers, batch, heads, max_len, config.head_width)
-        state = KeyValueState(shape, dtype=torch.float64 if self.exact else example.dtype, device=example.device)
+        whole = WHOLE if self.exact else 1
+        state = KeyValueState(shape, dtype=example.dtype, device=example.device, whole=whole)
         if memory is not None:
-            pairs = [block.cross.keys_values(memory) for block in self.blocks]  # type: ignore[union-attr, operator]
-            state.memory = [(k.double(), v.double()) for k, v in pairs] if self.exact else pairs
+            if more := -memory.size(1) % whole:
+                given = memory.new_ones(memory.shape[:2], dtype=torch.bool) if memory_valid is None else memory_valid
+                memory, memory_valid = pad(memory, (0, 0, 0, more)), pad(given, (0, more))
+            state.memory = [block.cross.keys_values(memory) for block in self.blocks]  # type: ignore[union-attr, operator]
             state.memory_valid = memory_valid
         return state
 

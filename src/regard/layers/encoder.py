@@ -37,11 +37,10 @@ class Stack(nn.Module):
     def quicken(self, *, exact: bool) -> None:
         """From here on there is a shorter way to the same numbers; all blocks are fused.
 
-        To be `exact`, attention is computed in double precision. Products in eight bits are the same to the bit for any
-        batch mates, but a float32 sum in another order, a millionth off, rounds a number of the next layer to its
-        neighbour, and some layers later nothing is the same. In double precision the sums are, once they are rounded.
+        With `exact` they are the same to the bit in any company. Products in eight bits are; but where attention is
+        off by a millionth, the next layer rounds a number to its neighbour, and some layers later all are different.
         """
-        self.exact, self.quick = exact, Quick(self.blocks, self.norm, exact=exact)
+        self.exact, self.quick = exact, Quick(self.blocks, self.norm)
 
     def run(self, x: Tensor, positions: Tensor, mask: Mask, *, n_keys: int | None = None, **rest: Any) -> Tensor:
         """Through all blocks; `n_keys` is given when a decoding state holds more keys than `x` has tokens."""
@@ -52,6 +51,9 @@ class Stack(nn.Module):
         if self.rotary is not None:
             rotation = self.rotary(positions, x.dtype)
         context = Context(mask, bias=bias, rotation=rotation, **rest)
+        for each in (mask, context.memory_mask):
+            if each is not None:
+                each.steady = self.exact
         if self.quick is not None and not self.training and self.quick.fits(x, context):
             return self.quick(x, context)
         for block in self.blocks:

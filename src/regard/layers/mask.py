@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+
+WHOLE = 16
+"Numbers in the widest vector of a CPU."
 
 
 @dataclass(eq=False)
@@ -29,6 +33,9 @@ class Mask:
     "(B, T) positions of the queries, where a decoding state holds the keys at positions 0 to S-1."
     documents: Tensor | None = None
     "(B, S) the number of each token's text, where a row holds several: none sees another."
+    steady: bool = False
+    "Whether attention is to be the same to the bit in any company (attention.py)."
+    _added: Tensor | None = field(default=None, repr=False)
     _dense: dict[tuple[int, int], Tensor | None] = field(default_factory=dict, repr=False)
 
     @property
@@ -48,6 +55,18 @@ class Mask:
         if key not in self._dense:
             self._dense[key] = self._build(n_queries, n_keys, device)
         return self._dense[key]
+
+    def added(self, n_queries: int, n_keys: int, like: Tensor) -> Tensor:
+        """(B or 1, 1, T, S) what closes cells when it is added to their scores; keys up to a multiple of 16."""
+        if self._added is None or self._added.shape[-2:] != (n_queries, -(-n_keys // WHOLE) * WHOLE):
+            allowed = self.dense(n_queries, n_keys, like.device)
+            low = torch.finfo(like.dtype).min
+            shape = (1, 1, n_queries, n_keys) if allowed is None else allowed.shape
+            self._added = (
+                like.new_zeros(shape) if allowed is None else like.new_zeros(shape).masked_fill_(~allowed, low)
+            )
+            self._added = pad(self._added, (0, -n_keys % WHOLE), value=low)
+        return self._added
 
     def _build(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor | None:
         keys = torch.arange(n_keys, device=device)  # (S)

@@ -24,8 +24,8 @@ Sublayer = Callable[[Tensor, Context], Tensor]
 
 
 class Quick:
-    def __init__(self, blocks: nn.ModuleList, norm: nn.Module | None, *, exact: bool) -> None:
-        self.sublayers = [sublayer for block in blocks for sublayer in sublayers(block, exact)]  # type: ignore[arg-type]
+    def __init__(self, blocks: nn.ModuleList, norm: nn.Module | None) -> None:
+        self.sublayers = [sublayer for block in blocks for sublayer in sublayers(block)]  # type: ignore[arg-type]
         self.norm = None if norm is None else ready_norm(norm)
         modules = [*blocks.modules(), *([] if norm is None else [norm])]
         self.hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
@@ -41,8 +41,8 @@ class Quick:
         return x if self.norm is None else self.norm(x)  # (B, T, D)
 
 
-def sublayers(block: Block, exact: bool) -> list[Sublayer]:
-    found = [around(block.attn_residual, self_attention(block.attn, block.layer, exact))]
+def sublayers(block: Block) -> list[Sublayer]:
+    found = [around(block.attn_residual, self_attention(block.attn, block.layer))]
     if block.cross is not None and block.cross_residual is not None:
         found.append(around(block.cross_residual, cross_attention(block.cross, block.layer)))
     return [*found, around(block.ffn_residual, feed_forward(block.ffn))]
@@ -71,7 +71,7 @@ def ready_norm(norm: nn.Module) -> Function:
     return norm.forward
 
 
-def self_attention(attn: MultiHeadAttention, layer: int, exact: bool) -> Sublayer:
+def self_attention(attn: MultiHeadAttention, layer: int) -> Sublayer:
     assert attn.qkv is not None, "fused before"
     project, out, attention = ready(attn.qkv), ready(attn.o), partial(attend, scale=attn.scale, dropout=attn.dropout)
     n_turned, n_kv_heads = attn.n_heads + attn.n_kv_heads, attn.n_kv_heads
@@ -86,8 +86,6 @@ def self_attention(attn: MultiHeadAttention, layer: int, exact: bool) -> Sublaye
             q, k = context.rotation.turn(turned).split_with_sizes(sizes[:2], 1)
         if context.state is not None:
             k, v = context.state.append(layer, k, v)
-        elif exact:
-            k, v = k.double(), v.double()
         return out(attention(q, k, v, context.mask, bias=context.bias).transpose(1, 2).flatten(-2))
 
     return run

@@ -38,8 +38,12 @@ class DecodingState(Protocol):
 class KeyValueState:
     """Keys and values of every layer, left-aligned: the token at position p of a row is in slot p."""
 
-    def __init__(self, shape: tuple[int, int, int, int, int], *, dtype: torch.dtype, device: torch.device) -> None:
-        """`shape` is (layers, rows, key/value heads, longest text, width of a head)."""
+    def __init__(
+        self, shape: tuple[int, int, int, int, int], *, dtype: torch.dtype, device: torch.device, whole: int = 1
+    ) -> None:
+        """`shape` is (layers, rows, key/value heads, longest text, width of a head); `whole`, see `open`."""
+        self._whole = whole
+        shape = (*shape[:3], self._rounded(shape[3]), shape[4])
         self._store = torch.zeros((2, *shape), dtype=dtype, device=device)  # (2, L, B or more, G, S, K)
         self.lengths = torch.zeros(shape[1], dtype=torch.long, device=device)
         self.memory: list[tuple[Tensor, Tensor]] = []  # cross-attention: projected once, (B, G, S, K) per layer,
@@ -52,6 +56,7 @@ class KeyValueState:
         self._slots: Tensor | None = None
         self._real: Tensor | None = None
         self._steps: Tensor | int = 0
+        self._equal_next: int | None = 0
         self.end = 0
 
     @property
@@ -64,30 +69,39 @@ class KeyValueState:
         return self._store.size(4)
 
     def open(self, n_tokens: int, valid: Tensor | None = None) -> tuple[Tensor, Mask]:
-        """Reserve slots for `n_tokens` new tokens a row; their positions (B or 1, T) and the mask to attend with."""
+        """Reserve slots for `n_tokens` new tokens a row; their positions (B or 1, T) and the mask to attend with.
+
+        Keys are given up to a multiple of `whole`, those behind the last being closed.
+        """
         if valid is not None or self._equal is None:
             return self._open_ragged(n_tokens, valid)
-        start, self.end, self._steps = self._equal, self._equal + n_tokens, n_tokens
-        self._views()
-        self._fresh, self._slots = self.keys_values[..., start : self.end, :].flatten(0, 1).unbind(), None
+        start, end, self._steps = self._equal, self._equal + n_tokens, n_tokens
+        self._equal_next = end
+        self._views(end)
+        self._fresh, self._slots = self.keys_values[..., start:end, :].flatten(0, 1).unbind(), None
         if self._writers is not None and len(self.lengths) > 1:
-            self._writers[:, start : self.end] = torch.arange(len(self.lengths), device=self.lengths.device)[:, None]
-        positions = torch.arange(start, self.end, device=self.lengths.device)[None]
+            self._writers[:, start:end] = torch.arange(len(self.lengths), device=self.lengths.device)[:, None]
+        positions = torch.arange(start, end, device=self.lengths.device)[None]
+        if self.end > end:
+            return positions, Mask(causal=True, positions=positions)
         return positions, Mask(causal=n_tokens > 1)  # one query comes after all its keys: nothing to close
 
     def _open_ragged(self, n_tokens: int, valid: Tensor | None) -> tuple[Tensor, Mask]:
         steps = self.lengths.new_ones(len(self.lengths), n_tokens) if valid is None else valid.long()
         positions = (self.lengths[:, None] + steps.cumsum(-1) - 1).clamp(min=0)  # (B, T)
-        self._steps, self._writers = steps.sum(-1), None
-        self.end = int((self.lengths + self._steps).max())
-        self._views()
+        self._steps, self._writers, self._equal_next = steps.sum(-1), None, None
+        self._views(int((self.lengths + self._steps).max()))
         places = self._places(positions)
         self._slots, self._real = places if valid is None else places[valid], valid
         return positions, Mask(causal=True, positions=positions)
 
-    def _views(self) -> None:
-        require_room(self.end, self.capacity)
+    def _views(self, end: int) -> None:
+        require_room(end, self.capacity)
+        self.end = self._rounded(end)
         self._held = self.keys_values[..., : self.end, :].flatten(0, 1).unbind()
+
+    def _rounded(self, length: int) -> int:
+        return -(-length // self._whole) * self._whole
 
     def _places(self, positions: Tensor) -> Tensor:
         """(B, T, G) where the keys of these tokens are, counted over rows, heads and slots."""
@@ -111,7 +125,7 @@ class KeyValueState:
     def close(self) -> None:
         """All layers have appended: the new tokens now count."""
         self.lengths = self.lengths + self._steps
-        self._equal = self.end if self._slots is None else None
+        self._equal = self._equal_next
 
     def reorder(self, index: Tensor) -> None:
         used, n_rows, first = self._longest(), len(index), self._first_moved(index)
@@ -154,7 +168,7 @@ class KeyValueState:
         if self.memory_valid is not None:
             valid = self.memory_valid[rows]
             columns = valid.any(0).nonzero()
-            width = int(columns[-1]) + 1 if len(columns) else 0
+            width = self._rounded(int(columns[-1]) + 1) if len(columns) else 0
             self.memory_valid = valid[:, :width]
         cut = [(k[:, :, :width], v[:, :, :width]) for k, v in self.memory]
         self.memory = [(k.index_select(0, rows), v.index_select(0, rows)) for k, v in cut]
