@@ -1,6 +1,8 @@
 """The plain functions that a fused network goes through give what its modules give: every family, every weight."""
 
-from collections.abc import Iterator
+import copy
+import pickle
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -138,3 +140,52 @@ def test_training_and_gradients_go_through_the_modules() -> None:
         with torch.no_grad():
             model.train()(ids)
     assert len(called) == 2 * model.config.n_layers
+
+
+def after(change: Callable[[Any], Any], name: str) -> tuple[Tensor, Tensor]:
+    """The scores of a fused network after a change, by its functions and by its modules."""
+    model = change(tiny.make(name).fuse())
+    pieces: list[Tensor] = [torch.tensor([[3, 9, 4], [5, 1, 7]]), torch.tensor([[2], [8]])]
+    with torch.inference_mode():
+        with counted(model) as called:
+            ours = written(model, pieces, [None, None])
+        assert not called
+        with by_modules(model):
+            return ours[-1], written(model, pieces, [None, None])[-1]
+
+
+@torch.no_grad()
+def grown(model: Any) -> Any:
+    for parameter in model.parameters():
+        parameter.mul_(1.5)
+    return model
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
+def test_weights_that_are_changed_are_seen(name: str) -> None:
+    assert_close(*after(grown, name), **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_goes_by_its_own_weights(name: str, copied: Callable[[Any], Any]) -> None:
+    assert_close(*after(lambda model: grown(copied(model)), name), **CLOSE)
+    first, second = (
+        after(lambda model: (grown(copied(model)), model)[1], name)[0],
+        after(lambda model: model, name)[0],
+    )
+    assert_close(first, second, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_weights_of_another_type_are_settled_anew(name: str, dtype: torch.dtype) -> None:
+    ours, theirs = after(lambda model: model.to(dtype), name)
+    assert ours.dtype == dtype
+    assert_close(ours, theirs, **CLOSE)
+
+
+@torch.inference_mode()
+def test_weights_may_move_to_another_device() -> None:
+    model = tiny.make("gpt2").fuse().to("meta")
+    assert model(torch.zeros(1, 3, dtype=torch.long, device="meta")).logits.is_meta

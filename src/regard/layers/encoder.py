@@ -1,6 +1,7 @@
 """A stack of blocks that reads a whole text, or image, at once: every token sees every other."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,13 @@ class Stack(nn.Module):
     def quicken(self) -> None:
         """From here on there is a shorter way to the same numbers; all blocks are fused."""
         self.quick = Quick(self.blocks, self.norm)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What was settled for the old type or device of the weights is settled anew."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.quick is not None:
+            self.quicken()
+        return self
 
     def run(self, x: Tensor, positions: Tensor, mask: Mask, *, n_keys: int | None = None, **rest: Any) -> Tensor:
         """Through all blocks; `n_keys` is given when a decoding state holds more keys than `x` has tokens."""
