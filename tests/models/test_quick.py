@@ -12,9 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.testing import assert_close
 
 from models import tiny
+from regard.layers.block import Block
 from regard.layers.encoder import Stack
 from regard.layers.half import HalfWeight
 from regard.layers.int8 import Int8Weight
@@ -131,6 +133,16 @@ def test_a_hook_on_any_module_is_called() -> None:
     with counted(model) as called:
         model(ids)
     assert not called
+
+
+@pytest.mark.parametrize("register", [register_module_forward_hook, register_module_forward_pre_hook])
+@torch.inference_mode()
+def test_a_hook_on_all_modules_is_called(register: Any) -> None:
+    model, seen = tiny.make("gpt2").fuse(), []
+    hook = register(lambda module, *_: seen.append(type(module)))
+    model(torch.tensor([[3, 9, 4]]))
+    hook.remove()
+    assert seen.count(Block) == model.config.n_layers
 
 
 def test_training_and_gradients_go_through_the_modules() -> None:

@@ -11,6 +11,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from regard.layers.attention import MultiHeadAttention, attend
 from regard.layers.block import Block, Context
@@ -29,6 +30,7 @@ class Quick:
         self.norm = None if norm is None else ready_norm(norm)
         modules = [*blocks.modules(), *([] if norm is None else [norm])]
         self.hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+        self.hooks += _global_forward_hooks, _global_forward_pre_hooks
 
     def __reduce__(self) -> tuple[type, tuple[nn.ModuleList, nn.Module | None]]:
         """A copy is made of the copied modules: functions would go on with the weights of the old ones."""
