@@ -201,3 +201,16 @@ def test_weights_of_another_type_are_settled_anew(name: str, dtype: torch.dtype)
 def test_weights_may_move_to_another_device() -> None:
     model = tiny.make("gpt2").fuse().to("meta")
     assert model(torch.zeros(1, 3, dtype=torch.long, device="meta")).logits.is_meta
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("name", tiny.TEXTS | tiny.SEQ2SEQ)
+@torch.inference_mode()
+def test_no_rows_at_all_are_read_too(name: str, fused: bool) -> None:
+    model, ids = tiny.make(name), torch.zeros(0, 4, dtype=torch.long)
+    model = model.fuse() if fused else model
+    if name in tiny.SEQ2SEQ:
+        assert model(ids, ids).logits.shape == (0, 4, tiny.VOCAB)
+        assert model.step(ids, model.new_state(model.encode(ids), None, 4)).shape == (0, tiny.VOCAB)
+    else:
+        assert model(ids).hidden.shape == (0, 4, model.config.d_model)

@@ -139,7 +139,8 @@ class MultiHeadAttention(nn.Module):
         if self.qkv is None:
             return self.queries(x, rotation), *self.keys_values(x, rotation)
         n_turned = self.n_heads + self.n_kv_heads
-        heads = self.qkv(x).view(*x.shape[:2], -1, self.d_head).transpose(1, 2)  # (B, H + 2G, T, K)
+        n_heads = n_turned + self.n_kv_heads  # counted, since no rows leave nothing to infer it from
+        heads = self.qkv(x).view(*x.shape[:2], n_heads, self.d_head).transpose(1, 2)  # (B, H + 2G, T, K)
         turned = rotation.turn(heads[:, :n_turned]) if rotation else heads
         return turned[:, : self.n_heads], turned[:, self.n_heads : n_turned], heads[:, n_turned:]
 
