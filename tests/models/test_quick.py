@@ -214,3 +214,16 @@ def test_no_rows_at_all_are_read_too(name: str, fused: bool) -> None:
         assert model.step(ids, model.new_state(model.encode(ids), None, 4)).shape == (0, tiny.VOCAB)
     else:
         assert model(ids).hidden.shape == (0, 4, model.config.d_model)
+
+
+@pytest.mark.parametrize("weight", [torch.float32, HalfWeight, Int8Weight])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5 v1.1"])
+@torch.inference_mode()
+def test_what_was_used_before_may_be_fused_and_fused_again(tmp_path: Path, name: str, weight: Any) -> None:
+    save_model(tiny.make(name), tmp_path)
+    fresh: Any = load_model(tmp_path, dtype=weight).fuse()
+    used: Any = load_model(tmp_path, dtype=weight)
+    pieces = [torch.tensor([[3, 9, 4], [5, 1, 7]]), torch.tensor([[2], [8]])]
+    written(used, pieces, [None, None])
+    ours, theirs = written(used.fuse().fuse(), pieces, [None, None]), written(fresh, pieces, [None, None])
+    assert_close(ours, theirs, **CLOSE)

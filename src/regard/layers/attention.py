@@ -131,8 +131,9 @@ class MultiHeadAttention(nn.Module):
 
     def fuse(self) -> None:
         """From here on one product makes queries, keys and values: for self-attention that is done with training."""
-        self.qkv = joined([self.q, self.k, self.v])
-        del self.q, self.k, self.v
+        if self.qkv is None:
+            self.qkv = joined([self.q, self.k, self.v])
+            del self.q, self.k, self.v
 
     def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of the same tokens."""

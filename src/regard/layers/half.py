@@ -34,12 +34,17 @@ class HalfWeight(ShortWeight):
 
     @classmethod
     def joined(cls, parts: Sequence["HalfWeight"]) -> "HalfWeight":
-        return cls(torch.cat([part.values for part in parts]))
+        return cls(torch.cat([part.plain() for part in parts]))
 
     def pack(self, bias: Tensor | None = None) -> None:
         if self.packed is None and has_kernel():
             self.bias = bias
             self.packed_as(prepack(self.values.float(), bias))
+
+    def plain(self) -> Tensor:
+        if self.values.numel() or self.packed is None:
+            return self.values
+        return torch.ops.quantized.linear_unpack_fp16(self.packed)[0].half()
 
     def rows(self, ids: Tensor) -> Tensor:
         return self.values[ids].float()
