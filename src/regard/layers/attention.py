@@ -47,7 +47,7 @@ def readable(
 def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None) -> Tensor:
     """The same output from PyTorch's kernel, which keeps no weights."""
     kernel, (n_rows, n_heads, n_queries, width) = functional.scaled_dot_product_attention, q.shape
-    if bias is None and mask.is_plain_causal and n_queries == k.size(-2):
+    if bias is None and mask.is_plain_causal and n_queries == k.size(-2) > 1:
         return kernel(q, repeat_heads(k, n_heads), repeat_heads(v, n_heads), is_causal=True, scale=scale)
     allowed = mask.dense(n_queries, k.size(-2), q.device)
     if bias is None and n_queries == 1:
