@@ -159,10 +159,10 @@ def test_a_long_file_needs_a_reason_and_has_an_end(tmp_path: Path, monkeypatch: 
 
 
 def test_the_line_budgets_are_kept(tmp_path: Path) -> None:
-    root = grow(tmp_path, {f"layers/a{number}.py": "x = 1\n" * 300 for number in range(18)})
-    assert list(house.check_budgets(root)) == ["layers + models + weights: 5400 lines, the limit is 5300"]
+    root = grow(tmp_path, {f"layers/a{number}.py": "x = 1\n" * 300 for number in range(19)})
+    assert list(house.check_budgets(root)) == ["layers + models + weights: 5700 lines, the limit is 5400"]
     grow(root, {f"data/a{number}.py": "x = 1\n" * 300 for number in range(104)})
-    assert "the package: 36600 lines, the limit is 36000" in list(house.check_budgets(root))
+    assert "the package: 36900 lines, the limit is 36000" in list(house.check_budgets(root))
 
 
 def test_tables_have_a_limit_too(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """Put a trained model into the package: `python tools/bundle.py RUN/model [--name pt-en] [--longest TOKENS]`.
 
 An adapter, `python tools/bundle.py RUN/adapter --name names`, is written as float16 and otherwise as it is. Of a
-translator, the folder src/regard/pretrained/NAME gets the weights as float16 (half the size; every engine still computes
-in float32, as config.json says), the configuration and the vocabulary, and with --longest how long a sentence may be
-before it is cut; at the end the translations before and after are compared, greedily, on the sentences of the tests. The
-MODEL_CARD.md is written by hand and must be there before.
+translator, the folder src/regard/pretrained/NAME gets the weights as float16 (half the size; every engine still
+computes in float32, as config.json says), the configuration and the vocabulary, and with --longest how long a sentence
+may be before it is cut; at the end the translations before and after are compared, greedily, on the sentences of the
+tests. The MODEL_CARD.md is written by hand and must be there before.
 """
 
 import argparse

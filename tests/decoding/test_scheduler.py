@@ -317,3 +317,13 @@ def test_a_caller_who_no_longer_listens_has_left() -> None:
     assert gone.reason == "cancelled"
     assert len(gone.written) < len(other.written)
     assert_as_alone("llama", other)
+
+
+def test_any_number_of_requests_may_fail_before_they_are_read() -> None:
+    def refuse(request: Request) -> Any:
+        raise UserError("no room")
+
+    scheduler: Scheduler[Any] = Scheduler(lambda *_: torch.zeros(1, 2), refuse, max_len=8, max_waiting=3000)
+    tickets = [scheduler.submit(Request((1,), 1)) for _ in range(3000)]
+    scheduler.step()
+    assert {ticket.reason for ticket in tickets} == {"error"}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from models import tiny
-from regard.config import to_dict
+from regard.config import build, to_dict
 from regard.errors import UserError
 from regard.files import write_json
 from regard.lab.bench import Bench, Wanted
@@ -165,3 +165,9 @@ def test_the_peak_of_memory_grows_with_what_is_held() -> None:
     assert after is not None
     assert after >= before >= held.numel() // 64
     assert cpu_name()
+
+
+@pytest.mark.parametrize("median", [0.0, -1.0])
+def test_a_card_that_took_no_time_is_none(median: float) -> None:
+    with pytest.raises(UserError, match="median of"):
+        build(Spread, {"median": median, "low": 1.0, "high": 2.0})

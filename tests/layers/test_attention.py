@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from regard.layers.attention import MultiHeadAttention, fused, local, readable, repeat_heads
+from regard.layers.attention import MultiHeadAttention, attend, fused, local, readable, repeat_heads
+from regard.layers.dropout import Dropout
 from regard.layers.mask import Mask
 from regard.layers.position import RotaryPosition
 
@@ -308,3 +309,15 @@ def test_a_window_while_decoding_reads_only_the_keys_that_some_row_may_see() -> 
     mask = Mask(causal=True, window=9, positions=torch.tensor([[90], [50]]))
     ours = local(q, k, v, mask, scale=0.5)
     assert_close(ours, readable(q, k.nan_to_num(), v.nan_to_num(), mask, scale=0.5)[0], **CLOSE)
+
+
+@pytest.mark.parametrize("n_keys", [1, 3, 65, 130])
+@pytest.mark.parametrize("rules", [{}, {"causal": True}, {"window": 2}])
+@pytest.mark.parametrize("broken", ["q", "k", "v"])
+def test_nan_is_never_taken_for_nothing_to_attend_to(n_keys: int, rules: dict[str, Any], broken: str) -> None:
+    torch.manual_seed(0)
+    given = {name: torch.randn(2, 2, n_keys, 8) for name in "qkv"}
+    given[broken][..., 0] = torch.nan
+    with torch.no_grad():
+        out = attend(*given.values(), Mask(**rules), scale=0.5, bias=None, dropout=Dropout(0.0))
+    assert out.isnan().any(-1).all()

@@ -7,7 +7,7 @@ import torch
 
 from regard.layers import half
 from regard.layers.half import HalfWeight, has_kernel
-from regard.layers.linear import Linear, hold, joined, linear, lookup
+from regard.layers.linear import Linear, hold, joined, linear, lookup, ready
 
 
 @pytest.fixture(params=[True, False], ids=["kernel", "no kernel"])
@@ -89,3 +89,24 @@ def test_the_plain_order_is_kept_only_where_rows_are_asked_for() -> None:
         weight.pack()
         assert weight.shape == (6, 4)
         assert weight.values.numel() == (24 if table or not has_kernel() else 0)
+
+
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("table", [True, False])
+@pytest.mark.usefixtures("kernel")
+def test_a_broken_weight_gives_no_number(broken: float, table: bool) -> None:
+    weight, x, bias = torch.ones(4, 8), torch.ones(2, 8), torch.ones(4)
+    weight[1, 5] = broken
+    layer = Linear(8, 4)
+    hold(layer, "weight", HalfWeight.of(weight, table=table))
+    hold(layer, "bias", bias)
+    with torch.no_grad():
+        for found in (layer(x), ready(layer)(x), ready(joined([layer, layer]))(x)):
+            assert (~found.isfinite()).sum(0).tolist() == [0, 2, 0, 0] * (found.size(1) // 4)
+    assert not lookup(torch.tensor([1]), HalfWeight.of(weight, table=True)).isfinite().all()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_broken_bias_gives_no_number() -> None:
+    short, bias = HalfWeight.of(torch.ones(4, 8)), torch.tensor([0.0, torch.nan, torch.inf, 0.0])
+    assert short.ready(bias)(torch.ones(1, 8))[0].isfinite().tolist() == [True, False, False, True]

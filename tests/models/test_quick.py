@@ -1,6 +1,8 @@
 """The plain functions that a fused network goes through give what its modules give: every family, every weight."""
 
-from collections.abc import Iterator
+import copy
+import pickle
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -12,9 +14,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.testing import assert_close
 
 from models import tiny
+from regard.layers.block import Block
 from regard.layers.encoder import Stack
 from regard.layers.half import HalfWeight
 from regard.layers.int8 import Int8Weight
@@ -133,6 +137,16 @@ def test_a_hook_on_any_module_is_called() -> None:
     assert not called
 
 
+@pytest.mark.parametrize("register", [register_module_forward_hook, register_module_forward_pre_hook])
+@torch.inference_mode()
+def test_a_hook_on_all_modules_is_called(register: Any) -> None:
+    model, seen = tiny.make("gpt2").fuse(), []
+    hook = register(lambda module, *_: seen.append(type(module)))
+    model(torch.tensor([[3, 9, 4]]))
+    hook.remove()
+    assert seen.count(Block) == model.config.n_layers
+
+
 def test_training_and_gradients_go_through_the_modules() -> None:
     model, ids = tiny.make("gpt2").fuse(), torch.tensor([[3, 9, 4]])
     with counted(model) as called:
@@ -175,3 +189,78 @@ def test_in_eight_bits_a_text_is_the_same_to_the_bit_in_any_company_and_in_any_p
         if not hasattr(model, "encode"):  # which would read another source
             pieces = written(model, [*row[None].split(1, 1), last[i : i + 1]], [None] * (len(row) + 1))
             assert torch.equal(pieces[-2][0], together[1][i])
+
+
+def after(change: Callable[[Any], Any], name: str) -> tuple[Tensor, Tensor]:
+    """The scores of a fused network after a change, by its functions and by its modules."""
+    model = change(tiny.make(name).fuse())
+    pieces: list[Tensor] = [torch.tensor([[3, 9, 4], [5, 1, 7]]), torch.tensor([[2], [8]])]
+    with torch.inference_mode():
+        with counted(model) as called:
+            ours = written(model, pieces, [None, None])
+        assert not called
+        with by_modules(model):
+            return ours[-1], written(model, pieces, [None, None])[-1]
+
+
+@torch.no_grad()
+def grown(model: Any) -> Any:
+    for parameter in model.parameters():
+        parameter.mul_(1.5)
+    return model
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
+def test_weights_that_are_changed_are_seen(name: str) -> None:
+    assert_close(*after(grown, name), **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_goes_by_its_own_weights(name: str, copied: Callable[[Any], Any]) -> None:
+    assert_close(*after(lambda model: grown(copied(model)), name), **CLOSE)
+    first, second = (
+        after(lambda model: (grown(copied(model)), model)[1], name)[0],
+        after(lambda model: model, name)[0],
+    )
+    assert_close(first, second, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_weights_of_another_type_are_settled_anew(name: str, dtype: torch.dtype) -> None:
+    ours, theirs = after(lambda model: model.to(dtype), name)
+    assert ours.dtype == dtype
+    assert_close(ours, theirs, **CLOSE)
+
+
+@torch.inference_mode()
+def test_weights_may_move_to_another_device() -> None:
+    model = tiny.make("gpt2").fuse().to("meta")
+    assert model(torch.zeros(1, 3, dtype=torch.long, device="meta")).logits.is_meta
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("name", tiny.TEXTS | tiny.SEQ2SEQ)
+@torch.inference_mode()
+def test_no_rows_at_all_are_read_too(name: str, fused: bool) -> None:
+    model, ids = tiny.make(name), torch.zeros(0, 4, dtype=torch.long)
+    model = model.fuse() if fused else model
+    if name in tiny.SEQ2SEQ:
+        assert model(ids, ids).logits.shape == (0, 4, tiny.VOCAB)
+        assert model.step(ids, model.new_state(model.encode(ids), None, 4)).shape == (0, tiny.VOCAB)
+    else:
+        assert model(ids).hidden.shape == (0, 4, model.config.d_model)
+
+
+@pytest.mark.parametrize("weight", [torch.float32, HalfWeight, Int8Weight])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "marian", "t5 v1.1"])
+@torch.inference_mode()
+def test_what_was_used_before_may_be_fused_and_fused_again(tmp_path: Path, name: str, weight: Any) -> None:
+    save_model(tiny.make(name), tmp_path)
+    fresh: Any = load_model(tmp_path, dtype=weight).fuse()
+    used: Any = load_model(tmp_path, dtype=weight)
+    pieces = [torch.tensor([[3, 9, 4], [5, 1, 7]]), torch.tensor([[2], [8]])]
+    written(used, pieces, [None, None])
+    ours, theirs = written(used.fuse().fuse(), pieces, [None, None]), written(fresh, pieces, [None, None])
+    assert_close(ours, theirs, **CLOSE)

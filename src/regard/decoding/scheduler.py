@@ -202,15 +202,15 @@ class Scheduler(Generic[S]):
 
     def _call_next(self) -> bool:
         """The first of those who wait, if there is a place."""
-        with self._lock:
-            if not self.waiting or len(self.live) >= self.max_rows:
-                return False
-            ticket = self.waiting.popleft()
-        try:
-            self.reading = ticket, self.begin(ticket.request), 0
-        except Exception as error:
-            ticket.end("error", error)
-            return self._call_next()
+        while self.reading is None:
+            with self._lock:
+                if not self.waiting or len(self.live) >= self.max_rows:
+                    return False
+                ticket = self.waiting.popleft()
+            try:
+                self.reading = ticket, self.begin(ticket.request), 0
+            except Exception as error:
+                ticket.end("error", error)
         return True
 
     def _read_some(self, ticket: Ticket, row: S, ids: tuple[int, ...], end: int) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from regard.config import build
+from regard.config import build, require
 from regard.errors import UserError
 from regard.files import read_json_object
 
@@ -40,6 +40,9 @@ class Spread:
     median: float
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        require(self.median > 0, f"a median of {self.median}", "expected more than 0: nothing takes no time")
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":

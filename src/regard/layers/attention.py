@@ -50,7 +50,7 @@ def readable(
 def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float, bias: Tensor | None = None) -> Tensor:
     """The same output from PyTorch's kernel, which keeps no weights."""
     kernel, (n_rows, n_heads, n_queries, width) = functional.scaled_dot_product_attention, q.shape
-    if bias is None and mask.is_plain_causal and n_queries == k.size(-2):
+    if bias is None and mask.is_plain_causal and n_queries == k.size(-2) > 1:
         return kernel(q, repeat_heads(k, n_heads), repeat_heads(v, n_heads), is_causal=True, scale=scale)
     allowed = mask.dense(n_queries, k.size(-2), q.device)
     if bias is None and n_queries == 1:
@@ -161,15 +161,17 @@ class MultiHeadAttention(nn.Module):
 
     def fuse(self) -> None:
         """From here on one product makes queries, keys and values: for self-attention that is done with training."""
-        self.qkv = joined([self.q, self.k, self.v])
-        del self.q, self.k, self.v
+        if self.qkv is None:
+            self.qkv = joined([self.q, self.k, self.v])
+            del self.q, self.k, self.v
 
     def project(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, H, T, K), keys and values (B, G, T, K) of the same tokens."""
         if self.qkv is None:
             return self.queries(x, rotation), *self.keys_values(x, rotation)
         n_turned = self.n_heads + self.n_kv_heads
-        heads = self.qkv(x).view(*x.shape[:2], -1, self.d_head).transpose(1, 2)  # (B, H + 2G, T, K)
+        n_heads = n_turned + self.n_kv_heads  # counted, since no rows leave nothing to infer it from
+        heads = self.qkv(x).view(*x.shape[:2], n_heads, self.d_head).transpose(1, 2)  # (B, H + 2G, T, K)
         turned = rotation.turn(heads[:, :n_turned]) if rotation else heads
         return turned[:, : self.n_heads], turned[:, self.n_heads : n_turned], heads[:, n_turned:]
 

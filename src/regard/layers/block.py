@@ -77,7 +77,7 @@ class Block(nn.Module):
             assert context.memory is not None
             k, v = self.cross.keys_values(context.memory)
         # Hypotheses of one sentence look at the same memory: they are as good as more tokens of one row.
-        rows = x.reshape(len(k), -1, x.size(-1))  # (B, W · T, D)
+        rows = x.reshape(len(k), -1, x.size(-1)) if len(k) else x  # (B, W · T, D)
         return self.cross(self.cross.queries(rows), k, v, context.memory_mask).view(x.shape)
 
 

@@ -1,6 +1,7 @@
 """A stack of blocks that reads a whole text, or image, at once: every token sees every other."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,13 @@ class Stack(nn.Module):
         off by a millionth, the next layer rounds a number to its neighbour, and some layers later all are different.
         """
         self.exact, self.quick = exact, Quick(self.blocks, self.norm)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What was settled for the old type or device of the weights is settled anew."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.quick is not None:
+            self.quicken(exact=self.exact)
+        return self
 
     def run(self, x: Tensor, positions: Tensor, mask: Mask, *, n_keys: int | None = None, **rest: Any) -> Tensor:
         """Through all blocks; `n_keys` is given when a decoding state holds more keys than `x` has tokens."""

@@ -38,7 +38,7 @@ class FeedForward(nn.Module):
 
     def fuse(self) -> None:
         """From here on one product makes the gate and what goes through it; for a network done with training."""
-        if self.gate is not None:
+        if self.gate_up is None and self.gate is not None:
             self.gate_up = joined([self.gate, self.up])
             del self.gate, self.up
 

@@ -27,19 +27,27 @@ class HalfWeight(ShortWeight):
     @classmethod
     def of(cls, weight: Tensor, *, table: bool = False) -> "HalfWeight":
         whole = weight.float()
-        made = cls(whole.clamp(-LARGEST, LARGEST).half(), table=table)
-        if table and has_kernel():  # now, that float32 is at hand: such a table is the largest of all matrices
+        sound = is_sound(whole)
+        made = cls((whole.clamp(-LARGEST, LARGEST) if sound else whole).half(), table=table)
+        if (
+            table and sound and has_kernel()
+        ):  # now, that float32 is at hand: such a table is the largest of all matrices
             made.packed_as(prepack(whole, None))
         return made
 
     @classmethod
     def joined(cls, parts: Sequence["HalfWeight"]) -> "HalfWeight":
-        return cls(torch.cat([part.values for part in parts]))
+        return cls(torch.cat([part.plain() for part in parts]))
 
     def pack(self, bias: Tensor | None = None) -> None:
-        if self.packed is None and has_kernel():
+        if self.packed is None and has_kernel() and is_sound(whole := self.values.float()):
             self.bias = bias
-            self.packed_as(prepack(self.values.float(), bias))
+            self.packed_as(prepack(whole, bias))
+
+    def plain(self) -> Tensor:
+        if self.values.numel() or self.packed is None:
+            return self.values
+        return torch.ops.quantized.linear_unpack_fp16(self.packed)[0].half()
 
     def rows(self, ids: Tensor) -> Tensor:
         return self.values[ids].float()
@@ -56,6 +64,11 @@ class HalfWeight(ShortWeight):
         self.pack(bias)
         packed = self.packed
         return super().ready(bias) if packed is None or bias is not self.bias else lambda x: FBGEMM(x, packed)
+
+
+def is_sound(weight: Tensor) -> bool:
+    """fbgemm makes large numbers of NaN and infinity, and broken weights would write on: these are never packed."""
+    return bool(weight.sum(dtype=torch.float64).isfinite())
 
 
 def prepack(weight: Tensor, bias: Tensor | None) -> Any:

@@ -47,11 +47,16 @@ class Int8Weight(ShortWeight):
 
     @classmethod
     def joined(cls, parts: Sequence["Int8Weight"]) -> "Int8Weight":
-        return cls(torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts]))
+        return cls(torch.cat([part.plain() for part in parts]), torch.cat([part.scales for part in parts]))
 
     def pack(self, bias: Tensor | None = None) -> None:
         if self.packed is None and largest_step() is not None:
             self.packed_as(prepack(self.values, self.scales))
+
+    def plain(self) -> Tensor:
+        if self.values.numel() or self.packed is None:
+            return self.values
+        return torch.ops.quantized.linear_unpack(self.packed)[0].int_repr()
 
     def rows(self, ids: Tensor) -> Tensor:
         return turn(self.values[ids] * self.scales[ids][..., None]).view(*ids.shape, -1)  # turned twice is turned back

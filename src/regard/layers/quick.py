@@ -6,12 +6,12 @@ how many heads, where the norm stands) is settled once, and what remains is a li
 on a module gets the modules.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from regard.layers.attention import MultiHeadAttention, attend
 from regard.layers.block import Block, Context
@@ -25,10 +25,16 @@ Sublayer = Callable[[Tensor, Context], Tensor]
 
 class Quick:
     def __init__(self, blocks: nn.ModuleList, norm: nn.Module | None) -> None:
+        self.modules = blocks, norm
         self.sublayers = [sublayer for block in blocks for sublayer in sublayers(block)]  # type: ignore[arg-type]
         self.norm = None if norm is None else ready_norm(norm)
         modules = [*blocks.modules(), *([] if norm is None else [norm])]
         self.hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+        self.hooks += _global_forward_hooks, _global_forward_pre_hooks
+
+    def __reduce__(self) -> tuple[type, tuple[nn.ModuleList, nn.Module | None]]:
+        """A copy is made of the copied modules: functions would go on with the weights of the old ones."""
+        return Quick, self.modules
 
     def fits(self, x: Tensor, context: Context) -> bool:
         """A memory that was not yet projected is left to the modules, as is what only training asks for."""
@@ -60,12 +66,11 @@ def ready_norm(norm: nn.Module) -> Function:
         shape, weight, bias, eps = norm.normalized_shape, norm.weight, norm.bias, norm.eps
         return lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     if isinstance(norm, RmsNorm) and norm.eps is not None and norm.weight.dtype == torch.float32:
-        width = norm.weight.numel()
-        small, scale = norm.weight.new_tensor(norm.eps * width), norm.weight.detach() * math.sqrt(width)
+        weight, share, small = norm.weight, 1 / norm.weight.numel(), norm.weight.new_tensor(norm.eps)
 
         def rms(x: Tensor) -> Tensor:
             length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-            return x * torch.addcmul(small, length, length).rsqrt_() * scale
+            return x * torch.addcmul(small, length, length, value=share).rsqrt_() * weight
 
         return rms
     return norm.forward

@@ -35,6 +35,10 @@ class ShortWeight(ABC):
         """Into the order in which the kernel reads, if there is one and it is not yet done."""
 
     @abstractmethod
+    def plain(self) -> Tensor:
+        """The values in their own order, which a packed matrix no longer holds."""
+
+    @abstractmethod
     def rows(self, ids: Tensor) -> Tensor: ...
 
     @abstractmethod
