@@ -20,8 +20,8 @@ from safetensors.torch import load_file, save_file
 import regard
 from regard.errors import UserError
 from regard.files import read_json_object, write_json
-from regard.pretrained.bundled import FOLDER, TRANSLATOR
-from regard.weights.peft import FILE, is_adapter
+from regard.pretrained.bundled import BUNDLED, FOLDER, TRANSLATOR
+from regard.weights.peft import CONFIG, FILE, is_adapter
 from regard.weights.store import load_model, save_model
 
 MAX_PARAMETERS, MAX_BYTES = 9_500_000, 20_000_000
@@ -34,7 +34,7 @@ def bundle(source: Path, target: Path, longest: int | None = None) -> None:
     if not (target / CARD).is_file():
         raise UserError(f"there is no {target / CARD}", "write the card first: data, licences, scores, limits")
     with tempfile.TemporaryDirectory() as made:
-        write(source, Path(made), longest)
+        write(source, Path(made), longest, BUNDLED[target.name].over)
         size = sum(path.stat().st_size for path in Path(made).iterdir())
         if size > MAX_BYTES:
             raise UserError(f"the model takes {size:,} bytes", f"at most {MAX_BYTES:,} come with the package")
@@ -43,11 +43,12 @@ def bundle(source: Path, target: Path, longest: int | None = None) -> None:
     print(f"{target}: {size:,} bytes")
 
 
-def write(source: Path, target: Path, longest: int | None) -> None:
+def write(source: Path, target: Path, longest: int | None, over: str) -> None:
     if is_adapter(source):
         save_file({name: tensor.half() for name, tensor in load_file(source / FILE).items()}, target / FILE)
         for path in source.glob("*.json"):
             shutil.copyfile(path, target / path.name)
+        write_json(target / CONFIG, read_json_object(source / CONFIG) | {"base_model_name_or_path": over})
         return
     model = load_model(source)
     if model.n_parameters > MAX_PARAMETERS:

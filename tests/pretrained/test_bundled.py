@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import peft
 import pytest
 import torch
 import transformers
@@ -183,3 +184,26 @@ def test_ctranslate2_converts_it_and_translates_as_we_do(model: Path, tmp_path: 
     ids = [[translate.target.id_of(token) for token in each.hypotheses[0]] for each in found]
     ours = [each.text for each in translate.many(SENTENCES, beam=1, max_new=LONGEST)]
     assert ours == [translate.target.decode(row).strip() for row in ids]
+
+
+# The tagger, an adapter of an installed model
+
+
+def test_the_tagger_needs_no_model_and_gives_the_scores_that_peft_gives(
+    minilm_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["tag", "--precision", "fp32", "President Obama flew to San Francisco"]) == 0
+    assert "[San Francisco location]" in capsys.readouterr().out
+    ours = regard.load("names")
+    labels = len(ours.model.config.labels)
+    base = transformers.BertForTokenClassification.from_pretrained(minilm_dir, num_labels=labels)
+    theirs = peft.PeftModel.from_pretrained(base, bundled.FOLDER / "names").eval()
+    ids = torch.tensor([ours.tokenizer.encode("Angela Merkel met Tim Cook in Berlin.").ids])
+    with torch.no_grad():
+        torch.testing.assert_close(ours.model(ids).logits, theirs(input_ids=ids).logits, rtol=0, atol=1e-4)
+
+
+def test_all_that_is_bundled_is_small() -> None:
+    sizes = [bundled.size_of(name) or 0 for name in bundled.BUNDLED]
+    assert all(sizes)
+    assert sum(sizes) <= 30_000_000
