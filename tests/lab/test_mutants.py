@@ -41,8 +41,8 @@ MUTANTS = [
     Mutant(
         "cached = uncached",
         state.KeyValueState.open,
-        "torch.arange(start, self.end",
-        "torch.arange(start + 1, self.end + 1",
+        "torch.arange(start, end",
+        "torch.arange(start + 1, end + 1",
         ["transformer", "gpt2"],
     ),
     Mutant(
