@@ -25,8 +25,8 @@ def vocabulary(kind: str) -> Tokenizer:
         names = [*map(metaspace().token_of, range(metaspace().vocab_size))]
         return Tokenizer(metaspace()._core, special={}, id_map={name: id for id, name in enumerate(reversed(names))})
     plain = train(TEXTS, TokenizerConfig(kind if kind in get_args(Kind) else "bpe", 500), purpose="causal")
-    if kind in ("suffix", "joined"):
-        plain._core.decoder = decoders.BPEDecoder(suffix="a") if kind == "suffix" else None
+    if kind in ("suffix", "joined"):  # á ends every token that it is in, as a suffix does
+        plain._core.decoder = decoders.BPEDecoder(suffix="á") if kind == "suffix" else None
     return plain
 
 

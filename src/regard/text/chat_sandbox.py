@@ -166,7 +166,7 @@ def _before_work(price: int, value: Any, *_: Any, **__: Any) -> Any:
     return items
 
 
-_LETTER, _ITEM = 1_000, 4_000
+_LETTER, _ITEM = 1_000, 8_000
 "What a letter costs that is looked at, and an item that is compared with others."
 
 # Filters whose result can be far larger than what they are given, or that take long over it; each check returns
