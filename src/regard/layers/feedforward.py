@@ -29,7 +29,7 @@ class FeedForward(nn.Module):
         self, d_model: int, d_ff: int, activation: Activation, *, gated: bool, bias: bool, dropout: float
     ) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[activation]
+        self.activation, self.activation_name = ACTIVATIONS[activation], activation
         self.gate = Linear(d_model, d_ff, bias=bias) if gated else None
         self.up = Linear(d_model, d_ff, bias=bias)
         self.dropout = Dropout(dropout)

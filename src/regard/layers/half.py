@@ -6,7 +6,7 @@ the rows. For the few rows of a decoding step no other product of a CPU without 
 is no slower than float32.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.layers.short import ShortWeight, kernel
+from regard.layers.native import HALF, native
+from regard.layers.short import Function, ShortWeight, kernel
 
 FBGEMM = kernel("quantized", "linear_dynamic_fp16")
 LARGEST = torch.finfo(torch.float16).max
 
 
 class HalfWeight(ShortWeight):
+    kind = HALF
     bias: Tensor | None = None
     "What the kernel adds by itself."
 
@@ -29,9 +31,8 @@ class HalfWeight(ShortWeight):
         whole = weight.float()
         sound = is_sound(whole)
         made = cls((whole.clamp(-LARGEST, LARGEST) if sound else whole).half(), table=table)
-        if (
-            table and sound and has_kernel()
-        ):  # now, that float32 is at hand: such a table is the largest of all matrices
+        # Now, that float32 is at hand: such a table is the largest of all matrices.
+        if table and sound and native() is None and has_kernel():
             made.packed_as(prepack(whole, None))
         return made
 
@@ -39,8 +40,8 @@ class HalfWeight(ShortWeight):
     def joined(cls, parts: Sequence["HalfWeight"]) -> "HalfWeight":
         return cls(torch.cat([part.plain() for part in parts]))
 
-    def pack(self, bias: Tensor | None = None) -> None:
-        if self.packed is None and has_kernel() and is_sound(whole := self.values.float()):
+    def pack_for_torch(self, bias: Tensor | None) -> None:
+        if has_kernel() and is_sound(whole := self.values.float()):
             self.bias = bias
             self.packed_as(prepack(whole, bias))
 
@@ -52,18 +53,14 @@ class HalfWeight(ShortWeight):
     def rows(self, ids: Tensor) -> Tensor:
         return self.values[ids].float()
 
-    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        if self.packed is None:
-            self.pack(bias)
-        if self.packed is None:
-            return functional.linear(x, self.values.float(), bias)
-        out = FBGEMM(x, self.packed)
-        return out if bias is self.bias else out.add_(bias)
-
-    def ready(self, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def ready_for_torch(self, bias: Tensor | None) -> Function:
         self.pack(bias)
         packed = self.packed
-        return super().ready(bias) if packed is None or bias is not self.bias else lambda x: FBGEMM(x, packed)
+        if packed is None:
+            return lambda x: functional.linear(x, self.values.float(), bias)
+        if bias is self.bias:
+            return lambda x: FBGEMM(x, packed)
+        return lambda x: FBGEMM(x, packed).add_(bias)
 
 
 def is_sound(weight: Tensor) -> bool:

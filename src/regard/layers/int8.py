@@ -11,7 +11,7 @@ it is (Ashkboos et al. 2024, QuaRot).
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.layers.short import ShortWeight, kernel
+from regard.layers.native import EIGHT, CWeight, described, native
+from regard.layers.short import Function, ShortWeight, kernel
 
 FBGEMM = kernel("quantized", "linear_with_input_q_dq_qweight_dq_output_fp32")
 TINY = torch.finfo(torch.float32).tiny
@@ -29,6 +30,7 @@ ROWS = 4096
 
 class Int8Weight(ShortWeight):
     exact = True
+    kind = EIGHT
 
     def __init__(self, values: Tensor, scales: Tensor, *, table: bool = False) -> None:
         super().__init__(values, table=table)  # (N, K) int8
@@ -49,8 +51,13 @@ class Int8Weight(ShortWeight):
     def joined(cls, parts: Sequence["Int8Weight"]) -> "Int8Weight":
         return cls(torch.cat([part.plain() for part in parts]), torch.cat([part.scales for part in parts]))
 
-    def pack(self, bias: Tensor | None = None) -> None:
-        if self.packed is None and largest_step() is not None:
+    def native(self, bias: Tensor | None) -> CWeight | None:
+        block = len(hadamard(self.shape[1]))
+        usable = native() is not None and self.packed is None
+        return described(self.values, self.scales, bias, EIGHT, block) if usable else None
+
+    def pack_for_torch(self, bias: Tensor | None) -> None:
+        if largest_step() is not None:
             self.packed_as(prepack(self.values, self.scales))
 
     def plain(self) -> Tensor:
@@ -61,10 +68,7 @@ class Int8Weight(ShortWeight):
     def rows(self, ids: Tensor) -> Tensor:
         return turn(self.values[ids] * self.scales[ids][..., None]).view(*ids.shape, -1)  # turned twice is turned back
 
-    def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        return self.ready(bias)(x)
-
-    def ready(self, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def ready_for_torch(self, bias: Tensor | None) -> Function:
         self.pack()
         (n, width), packed, steps = self.shape, self.packed, largest_step()
         block = hadamard(width)

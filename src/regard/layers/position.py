@@ -128,9 +128,12 @@ class RotaryPosition(nn.Module):
     def __init__(self, d_head: int, theta: float, scaling: RopeScaling | None) -> None:
         super().__init__()
         self.d_head, self.theta, self.scaling = d_head, theta, scaling
+        self._known: Tensor | None = None  # not a buffer: it can always be computed again, on any device
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Rotation:
-        angles = positions[:, None, :, None].float() * self.frequencies(positions.device)  # (B, 1, T, K/2)
+        if self._known is None or self._known.device != positions.device:
+            self._known = self.frequencies(positions.device)
+        angles = positions[:, None, :, None].float() * self._known  # (B, 1, T, K/2)
         cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
         return Rotation(torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1))
 

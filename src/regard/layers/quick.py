@@ -17,6 +17,7 @@ from regard.layers.attention import MultiHeadAttention, attend
 from regard.layers.block import Block, Context
 from regard.layers.feedforward import FeedForward
 from regard.layers.linear import Function, ready
+from regard.layers.native_blocks import native_blocks
 from regard.layers.norm import RmsNorm
 from regard.layers.residual import Residual
 
@@ -25,7 +26,7 @@ Sublayer = Callable[[Tensor, Context], Tensor]
 
 class Quick:
     def __init__(self, blocks: nn.ModuleList, norm: nn.Module | None) -> None:
-        self.modules = blocks, norm
+        self.modules, self.native = (blocks, norm), native_blocks(blocks)
         self.sublayers = [sublayer for block in blocks for sublayer in sublayers(block)]  # type: ignore[arg-type]
         self.norm = None if norm is None else ready_norm(norm)
         modules = [*blocks.modules(), *([] if norm is None else [norm])]
@@ -42,8 +43,11 @@ class Quick:
         return plain and context.memory is None and not any(self.hooks)
 
     def __call__(self, x: Tensor, context: Context) -> Tensor:
-        for sublayer in self.sublayers:
-            x = sublayer(x, context)
+        if self.native is not None and self.native.fits(x, context):
+            x = self.native(x, context)
+        else:
+            for sublayer in self.sublayers:
+                x = sublayer(x, context)
         return x if self.norm is None else self.norm(x)  # (B, T, D)
 
 

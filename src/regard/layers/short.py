@@ -7,6 +7,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from regard.layers.native import CWeight, described, native, ready_product
+
+Function = Callable[[Tensor], Tensor]
+
 
 class ShortWeight(ABC):
     """(N, K). The linear layer calls `product`, an embedding takes `rows`; what goes in and comes out is float32."""
@@ -19,6 +23,7 @@ class ShortWeight(ABC):
         self.values, self.table = values, table
         self.shape = values.shape
         self.packed: Any = None
+        self._last: tuple[Tensor | None, Function] | None = None
 
     @classmethod
     @abstractmethod
@@ -30,9 +35,20 @@ class ShortWeight(ABC):
     def joined(cls, parts: Sequence[Self]) -> Self:
         """One matrix of the rows of all."""
 
-    @abstractmethod
+    kind: int
+    "As the compiled library calls it."
+
+    def native(self, bias: Tensor | None) -> CWeight | None:
+        """As the compiled library reads it, which wants the values as they stand."""
+        return described(self.values, None, bias, self.kind) if native() is not None and self.packed is None else None
+
     def pack(self, bias: Tensor | None = None) -> None:
-        """Into the order in which the kernel reads, if there is one and it is not yet done."""
+        """Into the order in which PyTorch's kernel reads, if it is needed, is there and it is not yet done."""
+        if self.packed is None and native() is None:
+            self.pack_for_torch(bias)
+
+    @abstractmethod
+    def pack_for_torch(self, bias: Tensor | None) -> None: ...
 
     @abstractmethod
     def plain(self) -> Tensor:
@@ -41,13 +57,19 @@ class ShortWeight(ABC):
     @abstractmethod
     def rows(self, ids: Tensor) -> Tensor: ...
 
-    @abstractmethod
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x W^T + bias, for x (..., K)."""
+        if self._last is None or self._last[0] is not bias:
+            self._last = bias, self.ready(bias)
+        return self._last[1](x)
 
-    def ready(self, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def ready(self, bias: Tensor | None) -> Function:
         """`product` with all that can be asked before."""
-        return lambda x: self.product(x, bias)
+        own = self.native(bias)
+        return self.ready_for_torch(bias) if own is None else ready_product(own)
+
+    @abstractmethod
+    def ready_for_torch(self, bias: Tensor | None) -> Function: ...
 
     def packed_as(self, packed: Any) -> None:
         """Only a table needs the plain order as well."""

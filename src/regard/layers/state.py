@@ -53,16 +53,23 @@ class KeyValueState:
         self._writers: Tensor | None = self.lengths.new_zeros(shape[1], shape[3])  # (B, S), see `_first_moved`
         self._held: tuple[Tensor, ...] = ()  # keys of every layer, then values; (B, G, S, K) as far as they are in use
         self._fresh: tuple[Tensor, ...] = ()  # of these the part that the new tokens fill, while rows agree
+        self._start = 0
         self._slots: Tensor | None = None
         self._real: Tensor | None = None
         self._steps: Tensor | int = 0
         self._equal_next: int | None = 0
+        self.places = self.lengths.new_zeros(1, 0)  # (B or 1, T) where the new tokens go; -1 is padding
         self.end = 0
 
     @property
     def keys_values(self) -> Tensor:
         """(2, L, B, G, S, K). Rows that left keep their place in memory, for those to come; all of it is zero."""
         return self._store[:, :, : len(self.lengths)]
+
+    @property
+    def store(self) -> Tensor:
+        """(2, L, B or more, G, S, K), rows that left included: what the compiled library reads and writes."""
+        return self._store
 
     @property
     def capacity(self) -> int:
@@ -77,11 +84,11 @@ class KeyValueState:
             return self._open_ragged(n_tokens, valid)
         start, end, self._steps = self._equal, self._equal + n_tokens, n_tokens
         self._equal_next = end
-        self._views(end)
-        self._fresh, self._slots = self.keys_values[..., start:end, :].flatten(0, 1).unbind(), None
+        self._reserve(end)
+        self._start, self._slots = start, None
         if self._writers is not None and len(self.lengths) > 1:
             self._writers[:, start:end] = torch.arange(len(self.lengths), device=self.lengths.device)[:, None]
-        positions = torch.arange(start, end, device=self.lengths.device)[None]
+        self.places = positions = torch.arange(start, end, device=self.lengths.device)[None]
         if self.end > end:
             return positions, Mask(causal=True, positions=positions)
         return positions, Mask(causal=n_tokens > 1)  # one query comes after all its keys: nothing to close
@@ -90,15 +97,22 @@ class KeyValueState:
         steps = self.lengths.new_ones(len(self.lengths), n_tokens) if valid is None else valid.long()
         positions = (self.lengths[:, None] + steps.cumsum(-1) - 1).clamp(min=0)  # (B, T)
         self._steps, self._writers, self._equal_next = steps.sum(-1), None, None
-        self._views(int((self.lengths + self._steps).max()))
+        self._reserve(int((self.lengths + self._steps).max()))
         places = self._places(positions)
         self._slots, self._real = places if valid is None else places[valid], valid
+        self.places = positions if valid is None else positions.masked_fill(~valid, -1)
         return positions, Mask(causal=True, positions=positions)
 
-    def _views(self, end: int) -> None:
+    def _reserve(self, end: int) -> None:
         require_room(end, self.capacity)
-        self.end = self._rounded(end)
+        self.end, self._held = self._rounded(end), ()
+
+    def _views(self) -> None:
+        """Made when the first layer asks: the compiled library asks for none."""
         self._held = self.keys_values[..., : self.end, :].flatten(0, 1).unbind()
+        if self._slots is None:
+            ends = self._start + int(self._steps)
+            self._fresh = self.keys_values[..., self._start : ends, :].flatten(0, 1).unbind()
 
     def _rounded(self, length: int) -> int:
         return -(-length // self._whole) * self._whole
@@ -112,6 +126,8 @@ class KeyValueState:
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Write one layer's new keys and values (B, G, T, K) and return all of them, up to the longest row."""
         n_layers = self._store.size(1)
+        if not self._held:
+            self._views()
         if self._slots is None:
             self._fresh[layer].copy_(k)
             self._fresh[n_layers + layer].copy_(v)

@@ -1,0 +1,120 @@
+"""Blocks and products in C (kernels/), where a compiler was there when regard was installed; PyTorch's own otherwise.
+
+The C code is compiled once for each kind of CPU. What is loaded here is the best that this CPU can run, and only after
+it has shown to multiply rightly. Everything in it has a readable twin: `Block`, and `functional.linear`.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable
+from ctypes import POINTER, Structure, byref, c_int64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from regard.layers.short import ShortWeight
+
+HOME = Path(__file__).parent / "kernels"
+LEVELS: dict[str, tuple[str, ...]] = {
+    "vnni": ("avx512_f", "avx512_bw", "avx512_vl", "avx512_vnni", "fma3", "f16c"),
+    "avx2": ("avx2", "fma3", "f16c"),
+}
+"Kinds of CPU, best first, and what each must have."
+CHOICE = "REGARD_NATIVE"
+"The environment may name one of these levels, or `off`."
+FLOAT, HALF, EIGHT = range(3)
+
+
+class CWeight(Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("values", "scales", "bias")),
+        *((name, c_int64) for name in ("n", "k", "kind", "turn")),
+    )
+
+
+class Native:
+    """One compiled library."""
+
+    def __init__(self, path: Path) -> None:
+        self.library = ctypes.CDLL(str(path))
+        self._product = self.library.run_product
+        self._product.argtypes = POINTER(CWeight), c_void_p, c_int64, c_void_p, c_int64
+        self.level = path.stem
+
+    def product(self, weight: CWeight, x: Tensor) -> Tensor:
+        """x W^T + b, for x (..., K)."""
+        x = x.float().contiguous()
+        out = x.new_empty(*x.shape[:-1], weight.n)
+        if x.numel():
+            self.check(self._product(byref(weight), x.data_ptr(), x.numel() // weight.k, out.data_ptr(), n_threads()))
+        return out
+
+    @staticmethod
+    def check(code: int) -> None:
+        if code:
+            raise MemoryError("no memory for what lies between two layers")
+
+
+def n_threads() -> int:
+    return torch.get_num_threads()
+
+
+@cache
+def native() -> Native | None:
+    """What can be used here; None where nothing was compiled, or nothing of it is right."""
+    chosen = os.environ.get(CHOICE, "")
+    has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    for level, needs in LEVELS.items():
+        path = HOME / f"{level}.so"
+        if chosen not in ("", level) or not path.is_file() or not all(has.get(need) for need in needs):
+            continue
+        try:
+            found = Native(path)
+        except OSError:  # PyTorch without OpenMP, whose threads are used
+            continue
+        if is_right(found):
+            return found
+    return None
+
+
+def is_right(found: Native) -> bool:
+    """Whether it multiplies as PyTorch does, in every kind of weight; sizes that fit no vector, and the worst sums."""
+    rows = torch.linspace(-3, 3, 7 * 147).sin().view(7, 147)
+    weight = torch.linspace(-50, 50, 37 * 147).cos().view(37, 147)
+    bias = torch.linspace(-1, 1, 37)
+    eight, scales = torch.full((37, 147), 127, dtype=torch.int8), torch.full((37,), 1 / 127)
+    cases = (weight, None, FLOAT, rows), (weight.half(), None, HALF, rows), (eight, scales, EIGHT, torch.ones(7, 147))
+    for values, each, kind, x in cases:
+        expected = torch.nn.functional.linear(x, values.float() * (1 if each is None else each[:, None]), bias)
+        if not torch.allclose(found.product(described(values, each, bias, kind), x), expected, atol=1e-4):
+            return False
+    return True
+
+
+def described(values: Tensor, scales: Tensor | None, bias: Tensor | None, kind: int, turn: int = 1) -> CWeight:
+    """The weight as the library reads it; whoever holds it holds the tensors too."""
+    tensors = values, scales, bias
+    assert all(each is None or each.is_contiguous() for each in tensors)
+    weight = CWeight(*(None if each is None else each.data_ptr() for each in tensors), *values.shape, kind, turn)
+    weight.tensors = tensors  # kept alive
+    return weight
+
+
+def describe(weight: "Tensor | ShortWeight", bias: Tensor | None) -> CWeight | None:
+    """Of what a linear layer holds; None where it is nothing for the library."""
+    if bias is not None and (bias.dtype != torch.float32 or not bias.is_cpu or not bias.is_contiguous()):
+        return None
+    if not isinstance(weight, Tensor):
+        return weight.native(bias)
+    plain = weight.dtype == torch.float32 and weight.is_cpu and weight.is_contiguous()
+    return described(weight, None, bias, FLOAT) if plain else None
+
+
+def ready_product(weight: CWeight) -> Callable[[Tensor], Tensor]:
+    library = native()
+    assert library is not None
+    return lambda x: library.product(weight, x)
