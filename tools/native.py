@@ -21,17 +21,18 @@ except ModuleNotFoundError:  # by hand
     BuildHookInterface = object
 
 HOME = Path(__file__).parent.parent / "src" / "regard" / "layers" / "kernels"
-LEVELS = {
-    "avx2": "-mavx2 -mfma -mf16c",
-    "vnni": "-mavx512f -mavx512bw -mavx512vl -mavx512vnni -mfma -mf16c",
-}
+LEVELS = {"avx2": "-mavx2 -mfma -mf16c", "vnni": "-mavx512f -mavx512bw -mavx512vl -mavx512vnni -mfma -mf16c"}
 FLAGS = "-O3 -std=gnu11 -fPIC -fopenmp -Wall -Wextra"
 
 
 def compile_all() -> list[Path]:
     """What could be compiled."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    if platform.machine().lower() not in ("x86_64", "amd64") or sys.platform == "win32" or not shutil.which(compiler[0]):
+    if (
+        platform.machine().lower() not in ("x86_64", "amd64")
+        or sys.platform == "win32"
+        or not shutil.which(compiler[0])
+    ):
         print("regard: no C compiler for x86-64 here: PyTorch's own products are used", file=sys.stderr)
         return []
     return [path for level, flags in LEVELS.items() if (path := compile_one(compiler, level, flags)) is not None]
