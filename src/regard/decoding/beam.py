@@ -19,14 +19,12 @@ from torch import Tensor
 
 from regard.config import require
 from regard.decoding.search import FREE, Prefix, S, Step, forced_ids, refuse_broken, refuse_unknown
-from regard.decoding.top import top
+from regard.decoding.top import top, top_log_probs
 from regard.decoding.tree import Candidate, Growth, Reason, Tree
 from regard.errors import UserError
 
 NONE = -1
 "Stands behind the end of a hypothesis that is shorter than its neighbours."
-ROWS = 16
-"Hypotheses whose probabilities are computed at once."
 MAX_PENALTY = 10
 "Far beyond any use, and small enough that no length to this power overflows."
 
@@ -128,16 +126,6 @@ class _Paths(NamedTuple):
         return _Paths(*(torch.cat(pair, dim=1) for pair in zip(ours, other, strict=True)))
 
 
-def _log_probs(scores: Tensor, best: Tensor, tokens: Tensor) -> Tensor:
-    """Of the best scores (n, W, k): that of the very best, less what the others lag behind it.
-
-    Some rows at a time, as all at once would be another (n, W, V) in memory.
-    """
-    rows = zip(scores.flatten(0, 1).split(ROWS), tokens[..., :1].flatten(0, 1).split(ROWS), strict=True)
-    first = torch.cat([some.log_softmax(-1).gather(-1, token) for some, token in rows])
-    return best - best[..., :1] + first.view(*best.shape[:2], 1)
-
-
 def _pad(x: Tensor, more: int, value: float) -> Tensor:
     return torch.nn.functional.pad(x, (0, more), value=value)
 
@@ -205,8 +193,7 @@ class _Search:
         """
         wanted = self.settings.beams * (2 if self.trees is not None else 1)
         # The best of all are among the best of each: two small sortings instead of a large one.
-        best, tokens = top(scores, min(wanted, scores.size(-1)))  # (n, W, k)
-        gains = best if whole else _log_probs(scores, best, tokens)
+        gains, tokens = (top if whole else top_log_probs)(scores, min(wanted, scores.size(-1)))  # (n, W, k)
         refuse_broken(gains[..., 0].exp())  # where a forced token has no chance, 0 is a number and -inf is not
         totals = (self.live.values[..., None] + gains).flatten(1)  # (n, W · k)
         values, place = totals.topk(min(wanted, totals.size(1)))  # (n, k)

@@ -50,7 +50,7 @@ class HalfWeight(ShortWeight):
             return self.values
         return torch.ops.quantized.linear_unpack_fp16(self.packed)[0].half()
 
-    def rows(self, ids: Tensor) -> Tensor:
+    def rows_by_torch(self, ids: Tensor) -> Tensor:
         return self.values[ids].float()
 
     def ready_for_torch(self, bias: Tensor | None) -> Function:

@@ -65,7 +65,7 @@ class Int8Weight(ShortWeight):
             return self.values
         return torch.ops.quantized.linear_unpack(self.packed)[0].int_repr()
 
-    def rows(self, ids: Tensor) -> Tensor:
+    def rows_by_torch(self, ids: Tensor) -> Tensor:
         return turn(self.values[ids] * self.scales[ids][..., None]).view(*ids.shape, -1)  # turned twice is turned back
 
     def ready_for_torch(self, bias: Tensor | None) -> Function:

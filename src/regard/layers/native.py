@@ -43,6 +43,10 @@ class Native:
         self.library = ctypes.CDLL(str(path))
         self._product = self.library.run_product
         self._product.argtypes = POINTER(CWeight), c_void_p, c_int64, c_void_p, c_int64
+        self._look_up, self._top = self.library.run_look_up, self.library.run_top
+        self._look_up.argtypes = POINTER(CWeight), c_void_p, c_int64, c_void_p
+        self._top.argtypes = c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p, c_int64
+        self._top.restype = None
         self.level = path.stem
 
     def product(self, weight: CWeight, x: Tensor) -> Tensor:
@@ -52,6 +56,22 @@ class Native:
         if x.numel():
             self.check(self._product(byref(weight), x.data_ptr(), x.numel() // weight.k, out.data_ptr(), n_threads()))
         return out
+
+    def look_up(self, table: CWeight, ids: Tensor) -> Tensor:
+        """Rows of a table: ids (...) to vectors (..., K)."""
+        ids = ids.contiguous()
+        out = torch.empty(*ids.shape, table.k)
+        if self._look_up(byref(table), ids.data_ptr(), ids.numel(), out.data_ptr()):
+            raise IndexError(f"an id is not below {table.n}")
+        return out
+
+    def top(self, scores: Tensor, k: int, total: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Of scores (..., V) the k best, which words they are; into `total` (...) the log of all exponentials' sum."""
+        scores, shape = scores.contiguous(), (*scores.shape[:-1], k)
+        best, words = scores.new_empty(shape), torch.empty(shape, dtype=torch.long)
+        found = best.data_ptr(), words.data_ptr(), None if total is None else total.data_ptr()
+        self._top(scores.data_ptr(), best.numel() // k, scores.size(-1), k, *found, n_threads())
+        return best, words
 
     @staticmethod
     def check(code: int) -> None:

@@ -23,6 +23,7 @@ class ShortWeight(ABC):
         self.values, self.table = values, table
         self.shape = values.shape
         self.packed: Any = None
+        self._own: CWeight | None = None
         self._last: tuple[Tensor | None, Function] | None = None
 
     @classmethod
@@ -54,8 +55,17 @@ class ShortWeight(ABC):
     def plain(self) -> Tensor:
         """The values in their own order, which a packed matrix no longer holds."""
 
+    def rows(self, ids: Tensor) -> Tensor:
+        """Of a table, which is never packed away."""
+        library = native()
+        if library is None or not ids.is_cpu:
+            return self.rows_by_torch(ids)
+        if self._own is None:
+            self._own = self.native(None)
+        return self.rows_by_torch(ids) if self._own is None else library.look_up(self._own, ids)
+
     @abstractmethod
-    def rows(self, ids: Tensor) -> Tensor: ...
+    def rows_by_torch(self, ids: Tensor) -> Tensor: ...
 
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x W^T + bias, for x (..., K)."""

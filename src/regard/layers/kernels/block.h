@@ -83,6 +83,7 @@ typedef struct { /* rows to be multiplied, rounded where the weights are */
 void share(int64_t total, int64_t step, Team team, int64_t *low, int64_t *high);
 void prepare(const Weight *w, Rows rows, Team team);
 void product(const Weight *w, Rows rows, float *out, int add, Team team);
+void look_up(const Weight *table, int64_t row, float *out);
 
 /* attention.c */
 void settle(const Attention *a, const View *view, int64_t layer, float *qkv, int64_t rows, int64_t tokens, Team team);
@@ -93,3 +94,4 @@ void attend(const Attention *a, const View *view, int64_t layer, int cross, cons
 void normalise(const Norm *norm, const float *x, float *out, int64_t width);
 void activate(int64_t activation, const float *x, const float *gate_for, float *out, int64_t n);
 void softmax(float *scores, int64_t n);
+float log_sum_exp(const float *scores, int64_t n, float largest);

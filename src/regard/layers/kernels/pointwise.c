@@ -102,3 +102,11 @@ void softmax(float *scores, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) scores[i] *= share;
 }
+
+/* NaN and infinity come out as NaN: a broken model shows. */
+float log_sum_exp(const float *scores, int64_t n, float largest) {
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += exponential(scores[i] - largest);
+    return largest + logf(sum);
+}

@@ -102,6 +102,19 @@ void prepare(const Weight *w, Rows rows, Team team) {
         rows.scales[i] = round_row(rows.x + i * w->k, rows.rounded + i * w->k, w->k, w->turn);
 }
 
+/* A row of a table as floats; turned twice is turned back. */
+void look_up(const Weight *table, int64_t row, float *out) {
+    int64_t k = table->k;
+    if (table->kind == FLOAT) memcpy(out, (const float *)table->values + row * k, k * sizeof(float));
+    if (table->kind == HALF)
+        for (int64_t i = 0; i < k; i++) out[i] = _cvtsh_ss(((const uint16_t *)table->values)[row * k + i]);
+    if (table->kind == EIGHT) {
+        float wide[k];
+        for (int64_t i = 0; i < k; i++) wide[i] = (float)((const int8_t *)table->values)[row * k + i] * table->scales[row];
+        table->turn == 16 ? turn_sixteen(wide, out, k) : turn(wide, out, k, table->turn);
+    }
+}
+
 /* A tile reads several columns side by side, which memory does not foresee: the next tile's are asked for by name. */
 INLINE void soon(const void *address) { __builtin_prefetch(address, 0, 3); }
 
