@@ -159,8 +159,8 @@ def test_a_long_file_needs_a_reason_and_has_an_end(tmp_path: Path, monkeypatch: 
 
 
 def test_the_line_budgets_are_kept(tmp_path: Path) -> None:
-    root = grow(tmp_path, {f"layers/a{number}.py": "x = 1\n" * 300 for number in range(19)})
-    assert list(house.check_budgets(root)) == ["layers + models + weights: 5700 lines, the limit is 5400"]
+    root = grow(tmp_path, {f"layers/a{number}.py": "x = 1\n" * 300 for number in range(20)})
+    assert list(house.check_budgets(root)) == ["layers + models + weights: 6000 lines, the limit is 5900"]
     grow(root, {f"data/a{number}.py": "x = 1\n" * 300 for number in range(104)})
     assert "the package: 36900 lines, the limit is 36000" in list(house.check_budgets(root))
 

@@ -8,16 +8,20 @@ import torch
 from regard.layers import half
 from regard.layers.half import HalfWeight, has_kernel
 from regard.layers.linear import Linear, hold, joined, linear, lookup, ready
+from regard.layers.native import CHOICE, native
 
 
-@pytest.fixture(params=[True, False], ids=["kernel", "no kernel"])
+@pytest.fixture(params=["library", "kernel", "no kernel"])
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    if not request.param:
+    """By the compiled library where there is one, by PyTorch's kernel, and by neither."""
+    if request.param != "library":
+        monkeypatch.setenv(CHOICE, "off")
+    if request.param == "no kernel":
         monkeypatch.setattr(half, "FBGEMM", None)
-    has_kernel.cache_clear()
-    assert has_kernel() is request.param
+    has_kernel.cache_clear(), native.cache_clear()
+    assert has_kernel() is (request.param != "no kernel")
     yield
-    has_kernel.cache_clear()
+    has_kernel.cache_clear(), native.cache_clear()
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (16, 64), (768, 256), (100, 1)])
@@ -83,12 +87,14 @@ def test_joined_layers_give_what_the_parts_give_side_by_side() -> None:
         torch.testing.assert_close(whole(x), torch.cat([part(x) for part in parts], -1))
 
 
+@pytest.mark.usefixtures("kernel")
 def test_the_plain_order_is_kept_only_where_rows_are_asked_for() -> None:
     for table in (True, False):
         weight = HalfWeight.of(torch.randn(6, 4), table=table)
         weight.pack()
         assert weight.shape == (6, 4)
-        assert weight.values.numel() == (24 if table or not has_kernel() else 0)
+        kept = table or native() is not None or not has_kernel()
+        assert weight.values.numel() == (24 if kept else 0)
 
 
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -12,6 +13,18 @@ from hypothesis import strategies as st
 from regard.layers import int8
 from regard.layers.int8 import Int8Weight, largest_step, turn
 from regard.layers.linear import Linear, hold, joined, linear, lookup
+from regard.layers.native import CHOICE, native
+
+
+@pytest.fixture(params=["library", "pytorch"], autouse=True, scope="module")
+def library(request: pytest.FixtureRequest) -> Iterator[None]:
+    """By the compiled library where there is one, and by PyTorch's kernel."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "pytorch":
+            patch.setenv(CHOICE, "off")
+        native.cache_clear()
+        yield
+    native.cache_clear()
 
 
 def relative(found: torch.Tensor, expected: torch.Tensor) -> float:

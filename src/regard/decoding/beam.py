@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.config import require
 from regard.decoding.search import FREE, Prefix, S, Step, forced_ids, refuse_broken, refuse_unknown
-from regard.decoding.top import top, top_log_probs
+from regard.decoding.top import log_probs, top, top_log_probs
 from regard.decoding.tree import Candidate, Growth, Reason, Tree
 from regard.errors import UserError
 
@@ -155,7 +155,7 @@ class _Search:
         scores = scores.float().unflatten(0, (n, width))  # (n, W, V)
         whole = self.trees is not None or self.length < self.forced.size(1)  # else only the best of all are asked for
         if whole:
-            scores = self._force(scores.log_softmax(-1))
+            scores = self._force(log_probs(scores))
         grown, parents, behind = self._expand(scores, whole)
         self.length += 1
         over = torch.isin(grown.ids[..., -1], self.ends) | (self.limits <= self.length)[:, None]

@@ -18,14 +18,21 @@ ROWS = 16
 def top_log_probs(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The log-probabilities (n, W, k) of the k likeliest tokens after scores (n, W, V), and the tokens."""
     if (library := compiled(scores, k)) is not None:
-        total = scores.new_empty(*scores.shape[:-1], 1)
-        best, tokens = library.top(scores, k, total)
+        best, tokens = library.top(scores, k, total := scores.new_empty(*scores.shape[:-1], 1))
         return best - total, tokens
     best, tokens = top(scores, k)
     # That of the very best, less what the others lag behind it; all rows at once would be another (n, W, V) in memory.
     rows = zip(scores.flatten(0, 1).split(ROWS), tokens[..., :1].flatten(0, 1).split(ROWS), strict=True)
     first = torch.cat([some.log_softmax(-1).gather(-1, token) for some, token in rows])
     return best - best[..., :1] + first.view(*best.shape[:2], 1), tokens
+
+
+def log_probs(scores: Tensor) -> Tensor:
+    """Of all tokens, and to the bit what `top_log_probs` says of the best."""
+    if (library := compiled(scores, 1)) is None:
+        return scores.log_softmax(-1)
+    library.top(scores, 1, total := scores.new_empty(*scores.shape[:-1], 1))
+    return scores - total
 
 
 def compiled(scores: Tensor, k: int) -> Native | None:
