@@ -77,6 +77,7 @@ def test_auto_takes_fp16_where_eight_bits_are_gone_or_coarse_and_fp32_where_both
     folder: Path, monkeypatch: pytest.MonkeyPatch, steps: int | None, half: bool
 ) -> None:
     monkeypatch.setattr(precision, "LARGE", 0)
+    monkeypatch.setattr(precision, "native", lambda: None)
     monkeypatch.setattr(precision, "largest_step", lambda: steps)
     monkeypatch.setattr(precision, "has_kernel", lambda: half)
     assert chosen("auto", folder) == ("fp16" if half else "fp32")

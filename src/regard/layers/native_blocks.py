@@ -4,7 +4,7 @@
 the functions of quick.py; the numbers are the same either way.
 """
 
-from ctypes import POINTER, Array, Structure, byref, c_double, c_int64, c_void_p
+from ctypes import POINTER, Structure, byref, c_double, c_int64, c_void_p
 
 import torch
 from torch import Tensor, nn
@@ -91,7 +91,6 @@ class NativeBlocks:
         self.floats = any(weight.kind == FLOAT for weight in self.weights)
         self.check, self._run = library.check, library.library.run_blocks
         self._run.argtypes = POINTER(CBlock), c_int64, c_void_p, c_int64, c_int64, POINTER(CView), c_int64
-        self._memory: tuple[list[tuple[Tensor, Tensor]], Array[CKeys]] | None = None
 
     def fits(self, x: Tensor, context: Context) -> bool:
         mask, few = context.mask, not self.floats or x.size(0) * x.size(1) < MANY
@@ -186,13 +185,14 @@ class NativeBlocks:
         view.places, view.place_row = state.places.data_ptr(), 0 if len(state.places) == 1 else state.places.size(1)
         view.n_keys, view.causal = state.end, 1
 
-    def _see_memory(self, view: CView, state: KeyValueState) -> None:
-        if self._memory is None or self._memory[0] is not state.memory:
-            found = [CKeys(place(k), place(v), *k.stride()[:3]) for k, v in state.memory]
+    @staticmethod
+    def _see_memory(view: CView, state: KeyValueState) -> None:
+        if state.described is None or state.described[0] is not state.memory:  # the same for many steps
             assert all(k.stride() == v.stride() and k.stride(3) == 1 for k, v in state.memory)
-            self._memory = state.memory, (CKeys * len(found))(*found)
+            found = [CKeys(place(k), place(v), *k.stride()[:3]) for k, v in state.memory]
+            state.described = state.memory, (CKeys * len(found))(*found)
         k = state.memory[0][0]
-        view.memory, view.n_memories, view.memory_len = self._memory[1], len(k), k.size(2)
+        view.memory, view.n_memories, view.memory_len = state.described[1], len(k), k.size(2)
 
 
 def place(tensor: Tensor | None) -> int | None:

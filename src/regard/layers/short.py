@@ -43,9 +43,12 @@ class ShortWeight(ABC):
         """As the compiled library reads it, which wants the values as they stand."""
         return described(self.values, None, bias, self.kind) if native() is not None and self.packed is None else None
 
-    def pack(self, bias: Tensor | None = None) -> None:
-        """Into the order in which PyTorch's kernel reads, if it is needed, is there and it is not yet done."""
-        if self.packed is None and native() is None:
+    def pack(self, bias: Tensor | None = None, *, many_rows: bool = False) -> None:
+        """Into the order in which PyTorch's kernel reads, if it is needed, is there and it is not yet done.
+
+        The compiled library reads the values as they stand; for `many_rows` PyTorch's kernel is the faster one.
+        """
+        if self.packed is None and (many_rows or native() is None):
             self.pack_for_torch(bias)
 
     @abstractmethod

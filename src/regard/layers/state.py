@@ -5,7 +5,7 @@ Greedy search, sampling, beam search, speculation and continuous batching all st
 allocated once and filled with zeros: a NaN left in a slot that nobody may read would still leak through 0 · NaN.
 """
 
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -49,6 +49,7 @@ class KeyValueState:
         self.memory: list[tuple[Tensor, Tensor]] = []  # cross-attention: projected once, (B, G, S, K) per layer,
         # or (B / W, G, S, K) where every W rows, the hypotheses of one sentence, look at the same
         self.memory_valid: Tensor | None = None  # (B, S)
+        self.described: tuple[object, Any] | None = None  # `memory`, and the same as the compiled library reads it
         self._equal: int | None = 0  # the length of every row, while they agree: slices instead of scatters
         self._writers: Tensor | None = self.lengths.new_zeros(shape[1], shape[3])  # (B, S), see `_first_moved`
         self._held: tuple[Tensor, ...] = ()  # keys of every layer, then values; (B, G, S, K) as far as they are in use

@@ -129,14 +129,14 @@ class Model(nn.Module):
         for module in self.modules():
             if isinstance(module, Block):
                 module.fuse()
-        exact = False
+        exact, writes = False, hasattr(self, "step")
         for module in self.modules():
             if isinstance(weight := getattr(module, "weight", None), ShortWeight):
-                weight.pack(getattr(module, "bias", None))
+                weight.pack(getattr(module, "bias", None), many_rows=not writes)
                 exact |= weight.exact
         for module in self.modules():
             if isinstance(module, Stack):
-                module.quicken(exact=exact and hasattr(self, "step"))  # one letter more or less makes another text
+                module.quicken(exact=exact and writes)  # one letter more or less makes another text
         return_memory()
         return self
 

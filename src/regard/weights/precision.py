@@ -1,8 +1,8 @@
 """In how many bits the weights of a model are held, and which to take where nobody says.
 
 Writing waits for memory: a token reads every weight. Half floats are half of the reading and change next to nothing;
-eight bits are a quarter, and pay only where the CPU multiplies them at once. A small model stays in the caches and
-gains little: it keeps the numbers of its file.
+eight bits are a quarter, and pay where regard's own library is compiled or the CPU multiplies them at once. A small
+model stays in the caches and gains little: it keeps the numbers of its file.
 """
 
 from pathlib import Path
@@ -14,6 +14,7 @@ from regard.config import require
 from regard.errors import pick
 from regard.layers.half import HalfWeight, has_kernel
 from regard.layers.int8 import Int8Weight, largest_step
+from regard.layers.native import native
 from regard.weights.fit import Held
 from regard.weights.store import home_of
 from regard.weights.tensorfile import read_headers
@@ -25,7 +26,7 @@ DTYPES: dict[str, Held] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16"
 LARGE = 40_000_000
 "Bytes of weights on disk from which fewer bits are much faster."
 EIGHT_BITS = 127
-"Where the CPU can do only seven, texts drift from those in float32: that is for whoever asks for it."
+"Where PyTorch's product can do only seven, texts drift from those in float32: that is for whoever asks for it."
 
 
 def chosen(precision: str, path: Path, device: str = "cpu") -> Precision:
@@ -35,9 +36,10 @@ def chosen(precision: str, path: Path, device: str = "cpu") -> Precision:
         return "fp32"
     if found == "auto":
         large = bytes_of(path) >= LARGE
-        if large and largest_step() == EIGHT_BITS:
+        own = native() is not None
+        if large and (own or largest_step() == EIGHT_BITS):
             return "int8"
-        return "fp16" if has_kernel() and (large or is_lossless("fp16", path)) else "fp32"
+        return "fp16" if (own or has_kernel()) and (large or is_lossless("fp16", path)) else "fp32"
     elsewhere = found not in ("fp16", "int8") or device == "cpu"
     require(elsewhere, f"{found} is for the CPU", "use bf16 or fp32 elsewhere")
     return found

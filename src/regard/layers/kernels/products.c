@@ -133,7 +133,7 @@ INLINE void tile_eight(const int8_t *w, const int8_t *x, int64_t k, int R, int C
         __m512i wide[MOST];
         for (int c = 0; c < C; c++) {
             wide[c] = _mm512_loadu_si512(w + c * k + j);
-            soon(w + (C + c) * k + j);
+            if (R == 1) soon(w + (C + c) * k + j);
             offset[c] = _mm512_dpbusd_epi32(offset[c], high, wide[c]);
         }
         for (int r = 0; r < R; r++) {
@@ -153,7 +153,7 @@ INLINE void tile_eight(const int8_t *w, const int8_t *x, int64_t k, int R, int C
         __m256i wide[MOST];
         for (int c = 0; c < C; c++) {
             wide[c] = _mm256_loadu_si256((const __m256i *)(w + c * k + j));
-            soon(w + (C + c) * k + j);
+            if (R == 1) soon(w + (C + c) * k + j);
         }
         for (int r = 0; r < R; r++) {
             __m256i row = _mm256_loadu_si256((const __m256i *)(x + r * k + j)), size = _mm256_abs_epi8(row);
@@ -192,7 +192,7 @@ INLINE void tile_float(const void *w, const float *x, int64_t k, int half, int R
         vec wide[MOST];
         for (int c = 0; c < C; c++) {
             wide[c] = load(w, c * k + j, half);
-            soon((const char *)w + ((C + c) * k + j) * (half ? 2 : 4));
+            if (R == 1) soon((const char *)w + ((C + c) * k + j) * (half ? 2 : 4));
         }
         for (int r = 0; r < R; r++) {
             vec row = LOAD(x + r * k + j);
@@ -246,15 +246,15 @@ INLINE void product_of(const Weight *w, Rows rows, float *out, int add, Team tea
 }
 
 #ifdef __AVX512VNNI__
-#define R_EIGHT 4
+#define C_EIGHT 4
 #else
-#define R_EIGHT 2
+#define C_EIGHT 3 /* half as many registers */
 #endif
 
 void product(const Weight *w, Rows rows, float *out, int add, Team team) {
     int one = rows.m == 1; /* which waits for memory: few columns at once come as one stream */
     if (w->kind == EIGHT && one) product_of(w, rows, out, add, team, EIGHT, 1, 1);
-    if (w->kind == EIGHT && !one) product_of(w, rows, out, add, team, EIGHT, R_EIGHT, 4);
+    if (w->kind == EIGHT && !one) product_of(w, rows, out, add, team, EIGHT, 4, C_EIGHT);
     if (w->kind == HALF && one) product_of(w, rows, out, add, team, HALF, 1, 2);
     if (w->kind == HALF && !one) product_of(w, rows, out, add, team, HALF, 4, 3);
     if (w->kind == FLOAT && one) product_of(w, rows, out, add, team, FLOAT, 1, 2);
