@@ -80,8 +80,10 @@ def test_what_cannot_be_scored_is_refused() -> None:
         span_report([], [])
     with refused("sentence 2", "1 predicted tags for 2"):
         span_report([["O"], ["O"]], [["O"], ["O", "O"]])
-    with refused("word 1", "'NOUN'"):
-        span_report([["O"]], [["NOUN"]])
+    with refused("word 1", "'B'"):
+        span_report([["O"]], [["B"]])
+    with refused("word 2", "'NOUN'"):
+        span_report([["O", "O"]], [["B-X", "NOUN"]])
 
 
 @pytest.mark.parity

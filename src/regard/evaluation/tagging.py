@@ -56,7 +56,8 @@ def span_report(predicted: Tags, gold: Tags, *, bootstrap: int = 0) -> SpanRepor
 
 def _spans(tags: Sequence[str]) -> list[Span]:
     wrong = wrong_tag(tags)
-    require(wrong is None, f"a word has the tag '{wrong}'", EXPECTED)
+    place = 0 if wrong is None else list(tags).index(wrong) + 1
+    require(wrong is None, f"word {place} has the tag '{wrong}'", EXPECTED)
     return spans_of(tags)
 
 

@@ -22,6 +22,7 @@ from regard.training.ranks import Ranks
 class MaskedWords(Job):
     head, purpose = "masked_lm", "masked"
     n_texts = 1
+    measured = ("top-1",)
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
