@@ -129,6 +129,21 @@ def test_a_model_that_cannot_learn_the_task_is_answered_with_one_that_can(
     assert offered in said
 
 
+def test_a_question_of_a_document_has_a_number_and_no_line(train: Train, capsys: Captured) -> None:
+    asked = [{"id": str(i), "question": "why " * i, "answers": [{"text": "red", "answer_start": 0}]} for i in (1, 90)]
+    text = json.dumps({"data": [{"paragraphs": [{"context": "red dog", "qas": asked}]}]})
+    assert train("answer", "a.json", text, "--valid", "a.json") == 3
+    assert "a.json, row 2: the model reads 32 tokens at once" in capsys.readouterr().err
+
+
+def test_a_text_of_which_nothing_can_be_hidden_is_refused_before_the_first_step(
+    train: Train, tmp_path: Path, capsys: Captured
+) -> None:
+    assert train("fill", "a.txt", "the red dog\n" * 40, "--set", "data.max_len=2") == 3
+    assert "data.max_len is 2, and 2 tokens stand around each text" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_task_without_rows_is_told_what_is_missing(capsys: Captured) -> None:
     assert run(["train", "--task", "classify", "--init", "minilm", "--out", "run"]) == 2
     assert "--task needs --data" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from regard.data.corpus import Row, kind_of, placed_rows, read_rows
 from regard.data.examples import Examples, Texts
 from regard.data.language import Documents, collate_text
 from regard.data.masked import SHARE, Masking
-from regard.data.shards import Shards, prepare
+from regard.data.shards import Shards, prepare, where
 from regard.data.squad import read_squad
 from regard.data.tagged import words_and_tags
 from regard.errors import QUOTED, UserError, cut, notify
@@ -65,8 +65,7 @@ class Asked:
 
     def place(self, number: int) -> str:
         """Where this row ends, counted from 1; it is looked for only when there is something to complain about."""
-        path, line = next(islice(placed_rows(list(self.files), columns=self.columns), number - 1, None))[0]
-        return f"{path}, line {line}" if line else str(path)
+        return where(next(islice(placed_rows(list(self.files), columns=self.columns), number - 1, None))[0])
 
 
 @dataclass(frozen=True)
