@@ -42,6 +42,21 @@ def test_prompts_come_from_arguments_or_stdin(directory: str, generate: Any) -> 
     assert here("--model", directory, "--max-new", "6", text="\n".join(PROMPTS)) == ours
 
 
+def test_prompts_come_from_a_file_or_a_column_of_a_table(directory: str, generate: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(PROMPTS), encoding="utf-8")
+    (tmp_path / "a.csv").write_text("id,asked\n" + "".join(f"1,{prompt}\n" for prompt in PROMPTS), encoding="utf-8")
+    ours = "".join(f"{generate(prompt, limit=6)}\n" for prompt in PROMPTS)
+    common = "--model", directory, "--max-new", "6"
+    assert here(*common, "--file", str(tmp_path / "a.txt")) == ours
+    table = "--file", str(tmp_path / "a.csv"), "--column", "asked"
+    assert here(*common, *table) == ours
+    found = [json.loads(line) for line in here(*common, *table, "--json").splitlines()]
+    assert [row["prompt"] for row in found] == PROMPTS
+    assert "".join(f"{row['text']}\n" for row in found) == ours
+    with pytest.raises(UserError, match="is a table"):
+        here(*common, "--file", str(tmp_path / "a.csv"))
+
+
 def test_what_is_looked_up_is_what_would_have_been_written(directory: str) -> None:
     args = "--model", directory, "--precision", "fp32", "--max-new", "40", *PROMPTS
     assert here("--lookup", *args) == here(*args)

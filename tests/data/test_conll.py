@@ -89,6 +89,19 @@ def test_real_files_read_to_their_end(data_dir: Path, name: str, count: int) -> 
     assert sum(len(words.split()) for words, _ in rows) == {3394: 62730, 1009: 15733}[count]
 
 
+def test_parts_of_speech_are_tags_too(write: Writer) -> None:
+    text = "The\tDET\nU-Boot\tNN-TL\n(\t-LRB-\n$\tPRP$\n\n,\t,\nx\tX\n"
+    assert list(read_rows(write("a.conll", text))) == [("The U-Boot ( $", "DET NN-TL -LRB- PRP$"), (", x", ", X")]
+    assert list(read_rows(write("b.conll", "a\tO\nb\tPER\n"))) == [("a b", "O PER")]
+
+
+@pytest.mark.parametrize(("first", "second"), [("B-X", "NOUN"), ("NOUN", "I-X")])
+def test_a_file_has_one_kind_of_tags(write: Writer, first: str, second: str) -> None:
+    path = write("a.conll", f"a\tO\nb\t{first}\n\nc\tO\nd\t{second}\n")
+    with refused(path, "line 5", f"'{second}'", f"and '{first}' before", "such as NOUN"):
+        list(read_rows(path))
+
+
 # ---- what is wrong is refused, with its line
 
 

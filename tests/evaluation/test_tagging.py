@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import seqeval.metrics
+import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities, precision_recall_fscore_support
 
 from faults.refusal import refused
-from regard.evaluation.tagging import SpanReport, SpanScores, span_report
+from regard.evaluation.tagging import SpanReport, SpanScores, span_report, tag_scores, word_accuracy
 
 TAG = st.sampled_from(
     ["O", "O", *(f"{letter}-{kind}" for letter in "BIES" for kind in ("per", "loc", "creative-work"))]
@@ -79,5 +80,22 @@ def test_what_cannot_be_scored_is_refused() -> None:
         span_report([], [])
     with refused("sentence 2", "1 predicted tags for 2"):
         span_report([["O"], ["O"]], [["O"], ["O", "O"]])
-    with refused("word 1", "'NOUN'"):
-        span_report([["O"]], [["NOUN"]])
+    with refused("word 1", "'B'"):
+        span_report([["O"]], [["B"]])
+    with refused("word 2", "'NOUN'"):
+        span_report([["O", "O"]], [["B-X", "NOUN"]])
+
+
+@pytest.mark.parity
+@given(st.lists(st.lists(st.tuples(*[st.sampled_from(["DET", "NOUN", "VERB"])] * 2), min_size=1), min_size=1))
+def test_the_share_of_right_words_is_scikit_learns(sentences: list[list[tuple[str, str]]]) -> None:
+    predicted, gold = ([[pair[side] for pair in sentence] for sentence in sentences] for side in (0, 1))
+    flat = ([tag for tags in side for tag in tags] for side in (gold, predicted))
+    assert word_accuracy(predicted, gold).value == pytest.approx(100 * sklearn.metrics.accuracy_score(*flat))
+
+
+def test_words_are_scored_where_no_tag_marks_an_entity() -> None:
+    assert [score.name for score in tag_scores([["NOUN"]], [["VERB"]])] == ["accuracy"]
+    assert tag_scores([["PER", "O"]], [["PER", "O"]])[0].name == "span-F1"
+    with refused("sentence 1 has 1 predicted tags for 2 gold ones"):
+        word_accuracy([["NOUN"]], [["NOUN", "VERB"]])

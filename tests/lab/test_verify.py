@@ -18,25 +18,25 @@ WRITERS = ["transformer", "t5", "gpt2", "llama", "gru-additive", "lstm-lm", "bar
 NO_PEER = {"ours = transformers": "transformers has no such models"}
 
 
-def silent(kind: str) -> dict[str, str]:
+def silent(kind: str, *, learns: bool = True) -> dict[str, str]:
     """What does not apply to a model that writes no text."""
-    training = f"regard has no training objective for {kind}"
+    training = {"accumulated = whole", "interrupted = uninterrupted"} if not learns else ()
     return {
         "cached = uncached": f"{kind} has no cache",
         "beam 1 = greedy": f"{kind} writes no text",
-        "accumulated = whole": training,
-        "interrupted = uninterrupted": training,
+        **dict.fromkeys(training, f"{kind} that has no head to train learns nothing"),
     }
 
 
-def reading(kind: str) -> dict[str, str]:
-    return silent(kind) | {"causal": f"{kind} may look at all of its input"}
+def reading(kind: str, *, learns: bool = True) -> dict[str, str]:
+    return silent(kind, learns=learns) | {"causal": f"{kind} may look at all of its input"}
 
 
 NO_PADDING = {"padding left = right = none": "images are never padded"}
 WHY: dict[str, dict[str, str]] = {
     **{name: {} for name in WRITERS},
     **{name: reading("an encoder") for name in [*MODELS, *ODD] if name.startswith(("bert", "roberta", "electra"))},
+    **{name: reading("an encoder", learns=False) for name in ("bert without a head", "electra")},
     "vit": reading("an image encoder") | NO_PADDING,
     "deit": reading("an image encoder") | NO_PADDING,
     "gru-additive": NO_PEER,
@@ -44,7 +44,7 @@ WHY: dict[str, dict[str, str]] = {
     "rnn-dot": NO_PEER,
     "lstm-classifier": reading("a classifier") | NO_PEER,
     "gpt2 that classifies": silent("a classifier"),
-    "gpt2 without a head": silent("a decoder without an output layer"),
+    "gpt2 without a head": silent("a decoder without an output layer", learns=False),
 }
 
 

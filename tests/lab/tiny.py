@@ -34,6 +34,8 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "bert without a head": ("bert-base", {**BERT, "heads": ()}),
     "bert that finds answers": ("bert-base", {**BERT, "heads": ("span",), "pooler": None}),
     "bert of nine labels": ("bert-base", {**BERT, "heads": ("classify",), "labels": tuple("123456789")}),
+    "bert that tags": ("bert-base", {**BERT, "heads": ("tag",), "pooler": None, "labels": LABELS}),
+    "bert of one number": ("bert-base", {**BERT, "heads": ("classify",), "labels": ("value",)}),
     "roberta": ("roberta-base", BERT),
     "electra": ("electra-small", {**BERT, "d_embed": 8}),
     "deit": ("deit-tiny", {**SMALL, "image_size": (32, 32), "labels": LABELS}),

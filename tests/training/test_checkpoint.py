@@ -116,8 +116,10 @@ def test_a_full_disk_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(UserError, match="No space left"):
+    with pytest.raises(UserError, match=r"No space left[\s\S]*`regard resume`"):
         checkpoint.save(tmp_path, 2, model, optimizer, {})
+    with pytest.raises(UserError, match=r"No space left[\s\S]*none before it"):
+        checkpoint.save(tmp_path / "new", 1, model, optimizer, {})
     assert checkpoint.latest(tmp_path) == old
     assert not list(tmp_path.glob("*.tmp-*"))
 

@@ -1,5 +1,6 @@
 """Every task a run can be for: it learns, it resumes exactly, and what it saves says the same elsewhere."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +9,15 @@ import torch
 from safetensors.torch import load_file
 
 from regard.errors import UserError
+from regard.models.registry import find_preset
+from regard.tasks.classifier import Classifier
+from regard.tasks.embedder import Embedder
+from regard.tasks.load import tasks_of
 from regard.text.load import load as load_tokenizer
 from regard.training import loop
 from regard.training.config import LoraSettings
-from regard.training.run import assemble, data_report
-from regard.weights.store import load_model
+from regard.training.run import assemble, data_report, is_finished
+from regard.weights.store import load_model, save_model
 from training.toys import TOYS, toy_run, train
 
 REACHED = {
@@ -137,3 +142,28 @@ def test_with_adapters_the_weights_stay_and_the_model_has_them_merged(name: str,
         torch.testing.assert_close(merged(ids).logits, trainer.model(ids).logits, atol=1e-5, rtol=0)
         adapter = load_model(tmp_path / "run" / "adapter")
         torch.testing.assert_close(adapter(ids).logits, merged(ids).logits, atol=1e-5, rtol=0)
+
+
+def test_adapters_that_peft_has_no_file_for_are_merged_and_the_run_ends(tmp_path: Path) -> None:
+    """ELECTRA's head for hidden words is tied to its embeddings, which an adapter's file would part."""
+    config = toy_run(tmp_path, "fill", count=40, epochs=1)
+    tokenizer, init = load_tokenizer(tmp_path / "init"), tmp_path / "electra"
+    family, preset = find_preset("electra-small")
+    size = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 2, "max_len": 64, "vocab_size": tokenizer.vocab_size}
+    save_model(family.build(replace(preset, **size, d_embed=16, pad_id=tokenizer.pad_id)), init)
+    tokenizer.save(init)
+    config = replace(config, model={"init": str(init)}, lora=LoraSettings(rank=2))
+    trainer, events = train(config, tmp_path / "run")
+    assert any("not beside it" in event.get("text", "") for event in events)
+    assert not (tmp_path / "run" / "adapter").exists()
+    assert is_finished(trainer)
+    load_model(tmp_path / "run" / "model")
+
+
+def test_an_adapter_over_a_model_that_embeds_is_what_it_was_trained_for(tmp_path: Path) -> None:
+    config = replace(toy_run(tmp_path, "classify", count=40, epochs=1), lora=LoraSettings(rank=2))
+    (tmp_path / "init" / "modules.json").write_text("[]")  # as MiniLM has one: made to embed
+    train(config, tmp_path / "run")
+    assert list(tasks_of(tmp_path / "run" / "adapter")) == [Classifier, Embedder]
+    shutil.copy(tmp_path / "init" / "modules.json", tmp_path / "run" / "model")
+    assert list(tasks_of(tmp_path / "run" / "model")) == [Embedder, Classifier]

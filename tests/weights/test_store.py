@@ -12,6 +12,8 @@ from safetensors.torch import load_file, save_file
 from models import tiny
 from parity import tiny as theirs_tiny
 from regard.errors import UserError
+from regard.layers.half import HalfWeight
+from regard.layers.int8 import Int8Weight
 from regard.models.base import Model
 from regard.models.registry import FAMILIES
 from regard.weights.store import load_model, save_model
@@ -94,6 +96,16 @@ def test_a_model_can_be_saved_over_the_directory_that_it_was_opened_from(tmp_pat
 def test_what_the_layout_cannot_express_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot express window = 2"):
         save_tiny(tmp_path / "new", replace(TINY, window=2))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_model_that_is_for_reading_only_is_not_saved(tmp_path: Path) -> None:
+    """What `regard.load` holds has joined weights, or weights in fewer bits: no file has names for them."""
+    save_tiny(tmp_path)
+    held = load_model(tmp_path).fuse(), load_model(tmp_path, dtype=HalfWeight), load_model(tmp_path, dtype=Int8Weight)
+    for model in held:
+        with pytest.raises(UserError, match=r"reading and writing only[\s\S]*load_model"):
+            save_model(model, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 

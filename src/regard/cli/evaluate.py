@@ -64,6 +64,7 @@ def command(
         from regard.lab.judging import Asked, judge
 
         task = open_any(model, precision)
+    columns = columns or usual_columns(type(task).__name__, files[0])
     asked = Asked(files, columns or None, limit, bootstrap, beam, dict(map(renamed, names)))
     count = Count("rows")
     found = judge(task, asked, count.heard)
@@ -77,6 +78,18 @@ def command(
         return
     for score in found.scores:
         click.echo(f"{score}\n  {score.signature}")
+
+
+def usual_columns(task: str, path: Path) -> tuple[str, ...]:
+    """As `regard train` finds them, where the table has a header with the usual names; else each line is a row."""
+    from regard.cli.quick import USUAL_NAMES, usual_among
+    from regard.data.corpus import names_of
+    from regard.tasks.load import VERBS
+
+    found = usual_among(names_of(path), verb) if (verb := VERBS.get(task, "")) in USUAL_NAMES else ()
+    if found:
+        tell(f"columns: {', '.join(found)}")
+    return found
 
 
 def renamed(text: str) -> tuple[str, str]:

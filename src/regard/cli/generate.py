@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import tee
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from regard.cli.counting import Count
 from regard.cli.opening import open_task, opening, precision_option
-from regard.cli.records import is_typed, records
+from regard.cli.records import column_option, file_option, is_typed, rows
 from regard.errors import USAGE, UserError
 
 if TYPE_CHECKING:
@@ -23,12 +24,15 @@ Examples:
   regard generate --temperature 0.8 --top-p 0.9 --seed 1 "Tell me a story."
   regard generate --raw --max-new 50 --stop . "Once upon a time"
   regard generate --json < prompts.txt > answers.jsonl
+  regard generate --json --file questions.csv --column question
 """
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("prompts", nargs=-1)
 @click.option("--model", help="A directory, a .gguf file or hf:owner/name; by default an installed one.")
+@file_option
+@column_option
 @click.option("--max-new", type=click.IntRange(min=1), default=100, show_default=True, help="Tokens to add.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="End before this text; may be given several times.")
 @click.option("--temperature", type=click.FloatRange(min=0), help="Draw words: below 1 the likely more often. [1]")
@@ -43,10 +47,14 @@ Examples:
 @click.option("--raw", is_flag=True, help="Continue the text as it stands, without the model's chat template.")
 @click.option("--lookup", is_flag=True, help="Guess what the text repeats and only check it: sooner where it quotes.")
 @precision_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a prompt: prompt, text, reason, n_tokens.")
+@click.option(
+    "--json", "--jsonl", "as_json", is_flag=True, help="One JSON object a prompt: prompt, text, reason, n_tokens."
+)
 def command(
     prompts: tuple[str, ...],
     model: str | None,
+    path: Path | None,
+    column: str | None,
     max_new: int,
     stop: tuple[str, ...],
     temperature: float | None,
@@ -67,6 +75,7 @@ def command(
     luck = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     given: dict[str, Any] = {name: value for name, value in luck.items() if value is not None}
     check(given, stop, system=system, raw=raw, lookup=lookup)
+    texts = (text for (text,) in rows(prompts, path, [] if column is None else [column]))
     with opening(model, "Generator"):
         from regard.decoding.sample import SampleSettings
         from regard.tasks.generator import Generator
@@ -78,9 +87,9 @@ def command(
         raise UserError("--system is for chat models, and this one has no chat template", "put it into the prompt")
     wish: dict[str, Any] = {"limit": max_new, "raw": raw, "sampling": sampling, "stop": stop}
     if as_json:
-        answer(generate, records(prompts), system, wish, typed=is_typed(prompts, None))
+        answer(generate, texts, system, wish, typed=is_typed(prompts, path))
         return
-    for number, prompt in enumerate(records(prompts)):
+    for number, prompt in enumerate(texts):
         for piece in generate.stream(asked(prompt, system), number=number, **wish):
             click.echo(piece, nl=False)
         click.echo()

@@ -39,6 +39,15 @@ def quick_run(
     return settings | ({"model": model} if model else {})
 
 
+def usual_among(names: Sequence[str], task: str) -> tuple[str, ...]:
+    """The columns with usual names; none where some are missing."""
+    lower = {name.strip().lower(): name for name in reversed(names)}
+    for usual in USUAL_NAMES[task]:
+        if all(name in lower for name in usual):
+            return tuple(lower[name] for name in usual)
+    return ()
+
+
 def guessed(task: str, path: Path) -> tuple[str, ...]:
     """The columns by their usual names; none for files of plain text and for formats that name their own."""
     from regard.data.corpus import names_of
@@ -46,12 +55,9 @@ def guessed(task: str, path: Path) -> tuple[str, ...]:
     names = names_of(path) if task in USUAL_NAMES else []  # else it is about pictures
     if not names:
         return ()
-    lower = {name.strip().lower(): name for name in reversed(names)}
-    known = USUAL_NAMES.get(task, USUAL_NAMES["fill"])
-    for usual in known:
-        if all(name in lower for name in usual):
-            return tuple(lower[name] for name in usual)
-    wanted = " ".join(f"--column {name.upper()}" for name in known[0])
+    if found := usual_among(names, task):
+        return found
+    wanted = " ".join(f"--column {name.upper()}" for name in USUAL_NAMES[task][0])
     shown = ", ".join(names[:20])
     hint = f"say which to use: {wanted} (without a header, by number: --column '#1')"
     raise UserError(f"{path} has the columns {shown}, and none of the usual names for {task}", hint, exit_code=USAGE)

@@ -115,7 +115,10 @@ def asked(
 ) -> dict[str, Any]:
     from regard.cli.quick import quick_run
 
-    if task is None or not data:
+    if task is not None and not data:
+        hint = f"name the rows to learn from, for example: --task {task} --data my.csv"
+        raise UserError("--task needs --data", hint, exit_code=USAGE)
+    if task is None:
         hint = "give one (`regard list recipes`), or --task and --data: the end of `regard train --help` shows how"
         raise UserError("there is no recipe", hint, exit_code=USAGE)
     return quick_run(task, data, init, columns, **sets)

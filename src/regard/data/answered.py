@@ -17,6 +17,8 @@ from regard.data.windows import Window, span_of, windows_of
 from regard.errors import QUOTED, UserError, cut
 from regard.text.tokenizer import Tokenizer
 
+MEND = "copy it from the context as it is, or leave it empty where the context does not say"
+
 
 def answer_place(row: Row) -> tuple[int, int]:
     """The characters of the answer in the context, or (0, 0) where there is none: from a row of question, context,
@@ -30,7 +32,7 @@ def answer_place(row: Row) -> tuple[int, int]:
     start = int(given) if given else context.find(answer)
     if start < 0 or context[start : start + len(answer)] != answer:
         where = f"at character {start} of" if given else "in"
-        raise UserError(f"the answer '{cut(answer, QUOTED)}' does not stand {where} the context", "mend the row")
+        raise UserError(f"the answer '{cut(answer, QUOTED)}' does not stand {where} the context", MEND)
     return start, start + len(answer)
 
 

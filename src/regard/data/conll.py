@@ -11,7 +11,7 @@ from pathlib import Path
 
 from regard.data.lines import bare_lines
 from regard.errors import QUOTED, UserError, cut
-from regard.text.tags import EXPECTED, is_tag
+from regard.text.tags import EXPECTED, OUTSIDE, wrong_tag
 
 MAX_SENTENCE = 1 << 20
 "Characters of a sentence with its tags: in a file with more, the blank lines are missing."
@@ -23,7 +23,7 @@ def read_conll(path: Path) -> Iterator[tuple[int, tuple[str, str]]]:
     """The words and the tags of each sentence, with the line that ended it."""
     words: list[str] = []
     tags: list[str] = []
-    number, width, taken = 0, 0, 0
+    number, width, taken, known = 0, 0, 0, OUTSIDE
     for number, line in enumerate(bare_lines(path), 1):
         if not line.strip() or line.split(maxsplit=1)[0] == "-DOCSTART-":  # also a tab between two empty columns
             if words:
@@ -38,7 +38,8 @@ def read_conll(path: Path) -> Iterator[tuple[int, tuple[str, str]]]:
         if taken > MAX_SENTENCE:
             raise UserError(f"{where}: the sentence does not end", "put a blank line between sentences")
         words.append(_word(columns[0], where))
-        tags.append(_tag(columns[-1], where))
+        tags.append(_tag(columns[-1], known, where))
+        known = tags[-1] if known == OUTSIDE else known
     if words:
         yield number, (" ".join(words), " ".join(tags))
 
@@ -56,7 +57,9 @@ def _word(text: str, where: str) -> str:
     return _WHITE.sub("_", text)
 
 
-def _tag(text: str, where: str) -> str:
-    if not is_tag(text):
-        raise UserError(f"{where} has the tag '{cut(text, QUOTED)}' in its last column", EXPECTED)
+def _tag(text: str, known: str, where: str) -> str:
+    """`known` is a tag of the file, which has one kind of them."""
+    if wrong_tag([known, text]) is not None:
+        before = "" if known == OUTSIDE else f", and '{known}' before"
+        raise UserError(f"{where} has the tag '{cut(text, QUOTED)}' in its last column{before}", EXPECTED)
     return text

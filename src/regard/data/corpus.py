@@ -33,6 +33,8 @@ Place = tuple[Path, int]
 Numbered = Iterator[tuple[int, Row]]
 "Rows with the lines they end on; a blank line is an empty row, until it is known how many fields it has."
 
+csv.field_size_limit(MAX_LINE)  # its own is 128 kB, less than a long text; whole rows are bounded below
+
 
 @dataclass(frozen=True)
 class Part:
@@ -48,7 +50,8 @@ class Part:
         return {"low": self.low, "high": self.high, "field": self.field}
 
     def holds(self, row: Row) -> bool:
-        text = row[self.field].strip().encode("utf-8", "surrogatepass")
+        field = min(self.field, len(row) - 1)  # a row that is too short is refused when it is read, with its place
+        text = row[field].strip().encode("utf-8", "surrogatepass")
         return self.low <= int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64 < self.high
 
 
@@ -180,6 +183,9 @@ def _picked(path: Path, rows: Numbered, columns: list[str] | None) -> Numbered:
 def _place(where: str, name: str, names: Sequence[str]) -> int:
     if name not in names:
         raise UserError(f"{where} has no column '{name}'", f"its columns: {', '.join(names)[:1000] or 'none'}")
+    if names.count(name) > 1:
+        hint = "give one of them another name, or leave the header out and count: '#1'"
+        raise UserError(f"{where} has {names.count(name)} columns called '{name}'", hint)
     return names.index(name)
 
 

@@ -73,11 +73,10 @@ def _kept(parts: Sequence[int | None], max_len: int, cut_left: bool) -> Iterator
     """The places of the tokens that stay."""
     counts = parts.count(0), parts.count(1)
     room = max_len - (len(parts) - sum(counts))
-    if room < 0:
-        around = len(parts) - sum(counts)
+    if room < sum(map(bool, counts)):  # at least a token of each
         raise UserError(
-            f"texts of at most {max_len} tokens have no room for the {around} that stand around each",
-            "see model_max_length in tokenizer_config.json",
+            f"of {max_len} tokens {len(parts) - sum(counts)} stand around each text, and none are left for it",
+            "raise data.max_len, or model_max_length in tokenizer_config.json",
         )
     shorter = min(*counts, room // 2)
     sizes = (shorter, room - shorter) if counts[0] <= counts[1] else (room - shorter, shorter)

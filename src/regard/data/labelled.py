@@ -1,5 +1,6 @@
 """Texts, or pairs of texts, with a label or a number each: what a classifier learns from."""
 
+import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -60,6 +61,8 @@ class Labelled(OfOneTokenizer):
                 yield Encoded([example], n_too_many=found.n_cut and len(found.ids) + found.n_cut)
 
     def _target(self, label: str) -> list[int]:
+        if not label:
+            raise UserError("there is no label", "write one, or take the row out")
         label = self.names.get(label, label)
         if self.labels:
             if label not in self._numbers:
@@ -67,9 +70,12 @@ class Labelled(OfOneTokenizer):
                 raise UserError(f"the label is '{cut(label, QUOTED)}'", f"labels of the training data are {known}")
             return [self._numbers[label]]
         try:
-            return list(struct.unpack("<2H", struct.pack("<f", float(label))))
-        except (ValueError, OverflowError) as error:
-            raise UserError(f"'{cut(label, QUOTED)}' is not a number", "expected one to learn from") from error
+            number = float(label)
+            if math.isfinite(number):
+                return list(struct.unpack("<2H", struct.pack("<f", number)))
+        except (ValueError, OverflowError):
+            pass
+        raise UserError(f"'{cut(label, QUOTED)}' is no number that can be learnt", "expected one such as 2.5")
 
 
 @dataclass

@@ -257,13 +257,19 @@ class _Writer:
         try:
             return list(self.examples([row for _, row in batch]))
         except UserError:  # one of them: find out which
-            for (path, line), row in batch:
+            for place, row in batch:
                 try:
                     list(self.examples([row]))
                 except UserError as error:
-                    where = f"{path}, line {line}" if line else str(path)
-                    raise UserError(f"{where}: {error.message}", error.hint) from error
+                    raise UserError(f"{where(place)}: {error.message}", error.hint) from error
             raise
+
+
+def where(place: Place) -> str:
+    """For a message: the rows of one document, and of a file that is no text, have numbers and no lines."""
+    path, number = place
+    noun = "row" if kind_of(path) in (".json", ".parquet") else "line"
+    return f"{path}, {noun} {number}" if number else str(path)
 
 
 def _batches(rows: Iterator[Placed]) -> Iterator[list[Placed]]:

@@ -19,9 +19,16 @@ from regard.errors import QUOTED, UserError, cut
 from regard.text.tokenizer import Tokenizer
 
 
+def tags_of(row: Row) -> list[str]:
+    if len(row) != 2:
+        hint = "name that of the words and that of the tags, or give a .conll file: a word and its tag a line"
+        raise UserError(f"a row has {len(row)} columns", hint)
+    return row[1].split()
+
+
 def words_and_tags(row: Row) -> tuple[list[str], list[str]]:
     """A row is its words and its tags, each in one field with a space between them."""
-    words, tags = row[0].split(), row[1].split()
+    words, tags = row[0].split(), tags_of(row)
     if len(words) != len(tags):
         raise UserError(f"there are {len(words)} words and {len(tags)} tags", "give each word one tag")
     return words, tags

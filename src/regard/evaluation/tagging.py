@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from regard.config import require
 from regard.evaluation.score import Rows, Score, check_paired, scored
-from regard.text.tags import EXPECTED, Span, is_tag, spans_of
+from regard.text.tags import EXPECTED, Span, mark_entities, spans_of, wrong_tag
 
 Tags = Sequence[Sequence[str]]
 BOTH, PREDICTED, GOLD = range(3)
@@ -55,17 +55,47 @@ def span_report(predicted: Tags, gold: Tags, *, bootstrap: int = 0) -> SpanRepor
 
 
 def _spans(tags: Sequence[str]) -> list[Span]:
-    for place, tag in enumerate(tags, 1):
-        require(is_tag(tag), f"word {place} has the tag '{tag}'", EXPECTED)
+    wrong = wrong_tag(tags)
+    place = 0 if wrong is None else list(tags).index(wrong) + 1
+    require(wrong is None, f"word {place} has the tag '{wrong}'", EXPECTED)
     return spans_of(tags)
+
+
+def word_accuracy(predicted: Tags, gold: Tags, *, bootstrap: int = 0) -> Score:
+    """The share of words whose tag is right; what is drawn again for the interval is sentences, as for spans."""
+    check_paired(len(predicted), len(gold), "sentences")
+    counts = [_counted(*pair, place) for place, pair in enumerate(zip(predicted, gold, strict=True), 1)]
+    right, all_ = np.array(counts, dtype=np.float64).reshape(-1, 2).T
+
+    def metric(rows: Rows) -> float:
+        return float(right[rows].sum() / max(all_[rows].sum(), 1))
+
+    return scored(["accuracy"], metric, len(gold), signature="words:all", bootstrap=bootstrap)[0]
+
+
+def tag_scores(predicted: Tags, gold: Tags, *, bootstrap: int = 0) -> list[Score]:
+    """The field's own, the first before all: of entities, or where the tags mark none, of words."""
+    if not mark_entities(tag for tags in gold for tag in tags):
+        return [word_accuracy(predicted, gold, bootstrap=bootstrap)]
+    report = span_report(predicted, gold, bootstrap=bootstrap)
+    return [report.all.f1, report.all.precision, report.all.recall, *(each.f1 for each in report.types.values())]
+
+
+def _counted(ours: Sequence[str], theirs: Sequence[str], place: int) -> tuple[int, int]:
+    _require_even(ours, theirs, place)
+    return sum(map(str.__eq__, ours, theirs)), len(theirs)
+
+
+def _require_even(ours: Sequence[str], theirs: Sequence[str], place: int) -> None:
+    counts = f"{len(ours)} predicted tags for {len(theirs)} gold ones"
+    require(len(ours) == len(theirs), f"sentence {place} has {counts}", "expected one for each word")
 
 
 def _found(predicted: Tags, gold: Tags) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[str]]:
     """Every span of either side, and again where both have it: its sentence, the place of its type, its side."""
     spans = []
     for place, (ours, theirs) in enumerate(zip(predicted, gold, strict=True)):
-        counts = f"{len(ours)} predicted tags for {len(theirs)} gold ones"
-        require(len(ours) == len(theirs), f"sentence {place + 1} has {counts}", "expected one for each word")
+        _require_even(ours, theirs, place + 1)
         given, right = set(_spans(ours)), set(_spans(theirs))
         for side, some in ((BOTH, given & right), (PREDICTED, given), (GOLD, right)):
             spans += [(place, span.label, side) for span in some]

@@ -1,7 +1,9 @@
 """How good is a model on rows that it has not seen? Each task by the field's own scores."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -12,11 +14,11 @@ import numpy as np
 import torch
 
 from regard.data.batches import Position, Steps
-from regard.data.corpus import Row, kind_of, read_rows
+from regard.data.corpus import Row, kind_of, placed_rows, read_rows
 from regard.data.examples import Examples, Texts
 from regard.data.language import Documents, collate_text
 from regard.data.masked import SHARE, Masking
-from regard.data.shards import Shards, prepare
+from regard.data.shards import Shards, prepare, where
 from regard.data.squad import read_squad
 from regard.data.tagged import words_and_tags
 from regard.errors import QUOTED, UserError, cut, notify
@@ -25,7 +27,7 @@ from regard.evaluation.captions import exact
 from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, spearman
 from regard.evaluation.language import bits_per_character, perplexity
 from regard.evaluation.score import Score, scored
-from regard.evaluation.tagging import span_report
+from regard.evaluation.tagging import tag_scores
 from regard.evaluation.translation import bleu, chrf
 from regard.objectives.loss import cross_entropy
 from regard.tasks.answerer import Answerer
@@ -61,6 +63,10 @@ class Asked:
             raise UserError(f"--data has {found}", f"expected {' or '.join(map(str, widths))} columns; see --column")
         return rows
 
+    def place(self, number: int) -> str:
+        """Where this row ends, counted from 1; it is looked for only when there is something to complain about."""
+        return where(next(islice(placed_rows(list(self.files), columns=self.columns), number - 1, None))[0])
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -92,7 +98,7 @@ def _classes(classify: Classifier, asked: Asked, heard: Heard) -> Judgement:
     texts: Any = [row[0] if len(row) == 2 else row[:2] for row in rows]
     found = classify(texts, heard=heard)
     if classify.problem == "regression":
-        given, right = [each.score for each in found], [_number(row[-1], i) for i, row in enumerate(rows, 1)]
+        given, right = [each.score for each in found], [_number(row[-1], i, asked) for i, row in enumerate(rows, 1)]
         scores = [metric(given, right, bootstrap=asked.bootstrap) for metric in (pearson, spearman)]
         return Judgement(scores, [f"{value:.6g}" for value in given], len(rows))
     return _named([each.label for each in found], rows, classify.model.config.labels, asked)
@@ -122,36 +128,41 @@ def _captions(caption: Captioner, asked: Asked, heard: Heard) -> Judgement:
 
 
 def _named(labels: list[str], rows: Sequence[Row], known: Sequence[str], asked: Asked) -> Judgement:
-    gold = [_label(row[-1], known, asked.names or {}, i) for i, row in enumerate(rows, 1)]
+    gold = [_label(row[-1], known, i, asked) for i, row in enumerate(rows, 1)]
     more = {"bootstrap": asked.bootstrap}
     overlap = f1(labels, gold, positive=known[-1], **more) if len(known) == 2 else macro_f1(labels, gold, **more)
     return Judgement([accuracy(labels, gold, **more), overlap, matthews(labels, gold, **more)], labels, len(rows))
 
 
-def _label(text: str, known: Sequence[str], names: dict[str, str], number: int) -> str:
-    label = names.get(text.strip(), text.strip())
+def _label(text: str, known: Sequence[str], number: int, asked: Asked) -> str:
+    label = (asked.names or {}).get(text.strip(), text.strip())
     if label not in known:
-        hint = (
-            f"the model knows {', '.join(known[:20])}; where the file calls them otherwise: --name {text.strip()}=..."
-        )
-        raise UserError(f"row {number} has the label '{cut(label, QUOTED)}'", hint)
+        other = f"; where the file calls them otherwise: --name {text.strip()}=..." if label else ""
+        hint = f"the model knows {', '.join(known[:20])}{other}"
+        raise UserError(f"{asked.place(number)}: the label is '{cut(label, QUOTED)}'", hint)
     return label
 
 
-def _number(text: str, number: int) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        hint = "this model foresees numbers"
-        raise UserError(f"row {number}: '{cut(text, QUOTED)}' is not a number", hint) from error
+def _number(text: str, number: int, asked: Asked) -> float:
+    with suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    hint = "this model foresees numbers"
+    raise UserError(f"{asked.place(number)}: '{cut(text, QUOTED)}' is no number to compare with", hint)
 
 
 def _tags(tag: Tagger, asked: Asked, heard: Heard) -> Judgement:
-    pairs = [words_and_tags(row) for row in asked.rows(2) if row[0].strip()]
+    pairs = [_pair(row, i, asked) for i, row in enumerate(asked.rows(2), 1) if row[0].strip()]
     found = [[word.tag for word in each.words] for each in tag.tag_words([words for words, _ in pairs], heard=heard)]
-    report = span_report(found, [tags for _, tags in pairs], bootstrap=asked.bootstrap)
-    scores = [report.all.f1, report.all.precision, report.all.recall, *(each.f1 for each in report.types.values())]
+    scores = tag_scores(found, [tags for _, tags in pairs], bootstrap=asked.bootstrap)
     return Judgement(scores, [" ".join(tags) for tags in found], len(found))
+
+
+def _pair(row: Row, number: int, asked: Asked) -> tuple[list[str], list[str]]:
+    try:
+        return words_and_tags(row)
+    except UserError as error:
+        raise UserError(f"{asked.place(number)}: {error.message}", error.hint) from error
 
 
 def _answers(answer: Answerer, asked: Asked, heard: Heard) -> Judgement:

@@ -3,22 +3,17 @@
 import copy
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.language import TextBatch
-from regard.data.pairs import PairBatch
 from regard.errors import FAILURE, UserError
 from regard.inspection.summary import human
 from regard.lab.finding import DoesNotApply, Found, compare
+from regard.lab.lesson import lesson_of
 from regard.lab.subject import Subject
 from regard.machine import memory_limit_bytes
 from regard.models.base import Model
-from regard.objectives.causal import Causal
-from regard.objectives.seq2seq import Seq2Seq
 from regard.training import checkpoint
 from regard.training.schedule import rate
 from regard.training.step import StepResult, step
@@ -38,8 +33,8 @@ def accumulated_is_whole(subject: Subject) -> Found:
 
 
 def _must_train(subject: Subject) -> None:
-    if not subject.writes:
-        raise DoesNotApply(f"regard has no training objective for {subject.kind}")
+    if lesson_of(subject) is None:
+        raise DoesNotApply(f"{subject.kind} that has no head to train learns nothing")
     needed, here = BYTES * subject.model.n_parameters, memory_limit_bytes()
     if here is not None and needed > here:
         raise DoesNotApply(f"training it needs {human(needed, 'B')} of memory, and here are {human(here, 'B')}")
@@ -105,16 +100,10 @@ def _train(subject: Subject, model: Model, optimizer: torch.optim.Optimizer, ste
 def _step(
     subject: Subject, model: Model, cuts: list[list[int]], optimizer: torch.optim.Optimizer, *, clip: float, seed: int
 ) -> StepResult:
-    objective: Any = Seq2Seq(label_smoothing=0.1) if subject.paired else Causal()
-    batches = [_batch(subject, rows) for rows in cuts]
+    lesson = lesson_of(subject)
+    assert lesson is not None, "asked before"
+    objective, batches = lesson(cuts[0])[0], [lesson(rows)[1] for rows in cuts]
     result = step(model, batches, objective, optimizer, clip=clip, seeds=[seed + part for part in range(len(batches))])
     if result.bad:  # such a step changes nothing, and two runs of nothing are equal
         raise UserError(f"the gradient of {result.bad} is not a number", exit_code=FAILURE)
     return result
-
-
-def _batch(subject: Subject, rows: list[int]) -> PairBatch | TextBatch:
-    ids, src, length = subject.plain.x[rows], subject.plain.src, subject.length
-    valid = torch.arange(length) < torch.tensor([[length], [3], [length], [3]])[rows]  # unequal, as in life
-    shifted = ids[:, :-1], ids[:, 1:], valid[:, 1:], int(valid[:, 1:].sum()), np.array(rows)
-    return TextBatch(*shifted) if src is None else PairBatch(src[rows], None, *shifted)

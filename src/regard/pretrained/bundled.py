@@ -23,14 +23,15 @@ TRANSLATOR = "pt-en"
 USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm", "Tagger": "names"}
 "What serves a task where no model is given."
 OTHERWISE = {
-    "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm`, "
+    "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm --out runs/reviews`, "
     "or classify without one: --zero-shot --labels positive,negative",
     "Recogniser": "train one with `regard train vit-mnist --out runs/mnist`, "
     "or give --model hf:google/vit-base-patch16-224",
     "Captioner": "train one with `regard train captions-shapes --out runs/shapes`",
-    "Filler": "get one with `regard get bert-base-uncased`, and give the folder that it prints as --model",
+    "Filler": "get one with `regard get bert-base-uncased`, and give the folder that it prints as --model; "
+    "or train one with `regard train --task fill --data texts.txt --init minilm --out runs/fill`",
     "WordVectors": "train some with `regard train word2vec --out runs/word2vec`",
-    "Answerer": "train one with `regard train --task answer --data train.json --init minilm`",
+    "Answerer": "train one with `regard train --task answer --data train.json --init minilm --out runs/answers`",
 }
 "For tasks that nothing serves: how to come by a model."
 BUNDLED = {

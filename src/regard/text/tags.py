@@ -1,15 +1,18 @@
 """Entities as a tag a word: B- begins one, I- goes on, O is none (Ramshaw and Marcus 1995); E- ends and S- is alone.
 
-They are read as seqeval reads them by default: an I- without its beginning begins an entity, so no tag is lost.
+Plain tags such as NOUN say what each word is, and O may stand beside them. Entities are read as seqeval reads them by
+default: an I- without its beginning begins an entity, so no tag is lost.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 OUTSIDE = "O"
 TAG = re.compile(r"O|[BIESLUM]-\S+")
-EXPECTED = "expected O, or B-TYPE, I-TYPE (also E-, S-, L-, U-, M-)"
+PLAIN = re.compile(r"(?![A-Z]-|[BIESLUM]$)\S{1,64}")
+"One letter before a hyphen, or one that begins entities by itself, is a slip of the pen."
+EXPECTED = "expected O, or B-TYPE, I-TYPE (also E-, S-, L-, U-, M-); or plain tags such as NOUN, and then no others"
 _SAME = {"L": "E", "U": "S", "M": "I"}
 "Other names for them, in BILOU and BMES."
 
@@ -24,6 +27,25 @@ class Span(NamedTuple):
 def is_tag(text: str) -> bool:
     """Whether it is one of these, and not a bare label."""
     return TAG.fullmatch(text) is not None
+
+
+def wrong_tag(tags: Iterable[str]) -> str | None:
+    """The first that is none at all, or not of the kind that the ones before it are."""
+    marks_entities: bool | None = None
+    for tag in tags:
+        if tag == OUTSIDE:
+            continue
+        if not is_tag(tag) and not PLAIN.fullmatch(tag):
+            return tag
+        if marks_entities not in (None, is_tag(tag)):
+            return tag
+        marks_entities = is_tag(tag)
+    return None
+
+
+def mark_entities(tags: Iterable[str]) -> bool:
+    """Whether some words are outside of what is looked for; else each word is of some kind, as in parts of speech."""
+    return any(map(is_tag, tags))
 
 
 def spans_of(tags: Sequence[str]) -> list[Span]:

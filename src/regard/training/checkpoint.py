@@ -76,9 +76,11 @@ def abandoned_on_error(place: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:
         shutil.rmtree(place, ignore_errors=True)
+        before = (place.parent / "latest").exists()
+        hint = "the one before it is untouched; free some space and run `regard resume`"
         raise UserError(
             f"the checkpoint {place.name.partition('.')[0]} could not be written to {place.parent}: {error}",
-            "the one before it is untouched; free some space and run `regard resume`",
+            hint if before else "there is none before it; free some space and start again",
             exit_code=FAILURE,
         ) from error
 

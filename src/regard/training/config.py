@@ -48,6 +48,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         require(0 <= self.hold_out < 1, f"data.hold_out is {self.hold_out}", "expected a share from 0 to below 1")
+        twice = [name for name in self.columns if self.columns.count(name) > 1]
+        require(not twice, f"data.columns names {', '.join(dict.fromkeys(twice))} twice", "name each column once")
         require(self.max_len >= 1, f"data.max_len is {self.max_len}", "expected at least 1")
         for name in ("shift", "erase"):
             value = getattr(self, name)
@@ -194,6 +196,10 @@ class RunConfig:
         require(not {"preset", "init"} <= self.model.keys(), "model has both preset and init", "give one of them")
         packs = self.data.pack == "no" or self.task == "generate"
         require(packs, f"data.pack is '{self.data.pack}' for {self.task}", "only texts to be continued are joined")
+        weighs = self.train.class_weights == "none" or (
+            self.task in ("classify", "recognise") and not self.data.numbers
+        )
+        require(weighs, f"train.class_weights for {self.task}", "only labels of whole texts and pictures are weighed")
         require(not self.lora.rank or "init" in self.model, "lora.rank without model.init", "name what is adapted")
         least, size = self.text.least("translation"), self.text.vocab_size
         hint = f"the kind {self.text.kind} needs at least {least}: special tokens, 256 bytes if it spells, a piece"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -25,6 +25,13 @@ from regard.weights.layout import LAYOUTS
 from regard.weights.store import load_model
 
 DEFAULT_PRESET = "transformer-small"
+_ENCODER = "go on from an encoder: --init minilm, or the directory of a BERT, RoBERTa, DistilBERT or ELECTRA"
+STARTS = {
+    "classify": "go on from a trained model: --init minilm, or another encoder or decoder",
+    **dict.fromkeys(("tag", "span", "masked_lm"), _ENCODER),
+    "language_model": "go on from a decoder: --init smollm2, or the directory of a GPT-2, Llama or Qwen2",
+}
+"Head -> how to come by a model that can have it."
 
 
 def new_model(config: RunConfig, blank: Callable[[], Model]) -> Model:
@@ -35,6 +42,8 @@ def new_model(config: RunConfig, blank: Callable[[], Model]) -> Model:
         initialise(model, "normal")
         trained, own = load_model(init).state_dict(), model.state_dict()
         fits = {name for name, tensor in own.items() if name in trained and trained[name].shape == tensor.shape}
+        unequal = [name for name in own if name in trained and name not in fits]
+        refuse_other_sizes(init, {name: (trained[name], own[name]) for name in unequal})
         model.load_state_dict({name: trained[name] if name in fits else tensor for name, tensor in own.items()})
     else:
         initialise(model, "normal" if config.train.init == "mimetic" else config.train.init)
@@ -45,6 +54,15 @@ def new_model(config: RunConfig, blank: Callable[[], Model]) -> Model:
             module.register_forward_pre_hook(_memory_of_its_own)
     freeze(model, config.train.freeze)
     return model
+
+
+def refuse_other_sizes(init: str, unequal: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+    """Only a row a label may differ: anything else would begin anew though it was to go on."""
+    for name, (theirs, ours) in unequal.items():
+        is_head = any(part.startswith(("classify", "tag")) for part in name.split("."))
+        if theirs.shape[1:] != ours.shape[1:] or not is_head:
+            what = f"{init} has {name} of size {list(theirs.shape)}, but [model] makes it {list(ours.shape)}"
+            raise UserError(what, "leave out of [model] what changes the sizes of a trained model")
 
 
 def _memory_of_its_own(_: nn.Module, inputs: tuple[Tensor, Context]) -> tuple[Tensor, Context]:
@@ -65,6 +83,8 @@ def freeze(model: Model, beginnings: tuple[str, ...]) -> None:
             raise UserError(f"train.freeze: no weight is called {beginning}...", f"they are called {', '.join(known)}")
         for parameter in found:
             parameter.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UserError("train.freeze leaves nothing that learns", "take a name out of it, such as that of the head")
 
 
 def blank_model(config: RunConfig, head: str, tokenizer: Tokenizer | None, labels: tuple[str, ...]) -> Model:
@@ -140,6 +160,23 @@ def purposed(config: ModelConfig, head: str, labels: tuple[str, ...]) -> ModelCo
     return pick(config.layout, LAYOUTS, "layout").with_head(config, head, labels) if head else config
 
 
+def must_serve(config: RunConfig, head: str) -> None:
+    """A model of this layout may have no head for the task, and then some other model is needed."""
+    if "init" in config.model:
+        layout, name = _trained(config).layout, str(config.model["init"])
+    else:
+        layout, name = model_settings(config)[1]["layout"], str(config.model.get("preset", DEFAULT_PRESET))
+    if not head or pick(layout, LAYOUTS, "layout").has_head(head):
+        return
+    if config.model == {"preset": DEFAULT_PRESET}:
+        hint = (
+            f"{STARTS.get(head, 'give --init')}; or fresh weights: --set model.preset=..., as in `regard list presets`"
+        )
+        raise UserError(f"nothing says which model is to learn the task '{config.task}'", hint)
+    hint = STARTS.get(head, "give another model; `regard list presets` shows what there is")
+    raise UserError(f"{name}, a model of the layout '{layout}', cannot learn the task '{config.task}'", hint)
+
+
 def _built(config: RunConfig, family: Family, settings: dict[str, Any]) -> ModelConfig:
     return build(family.config, {**settings, "max_len": max(config.data.max_len, 8)}, "model")
 
@@ -154,6 +191,7 @@ def check_model(config: RunConfig, head: str, *, pictures: bool = False) -> None
         if not head and "init" not in config.model:
             must_translate(model_settings(config)[0], config)
         described(config, pictures=pictures)
+        must_serve(config, head)
         if "init" in config.model:
             model = _family(trained := _trained(config)).build(purposed(_overlaid(config, trained), head, labels))
         else:

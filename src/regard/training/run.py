@@ -56,6 +56,7 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
     job = _job(config, folder, listeners, ranks)
     train = _shards(job, "train", folder, listeners, ranks)
     valid = _shards(job, "valid", folder, listeners, ranks) if Sources(config).source("valid") else None
+    job.check_metric()
     config = job.config = in_steps(config, train.lengths[:, : job.examples.n_costly])
     job.meet(train)
     facts = _facts(config, train, valid, ranks)
@@ -235,10 +236,18 @@ def finish(trainer: Trainer) -> Finished:
             found = _tried(trainer, model, [checkpoint.path_of(places, best)])
         ranks.first("saving the model", lambda: save_whole(model, job=trainer.job, folder=folder / "model"))
         if adapted(model):
-            base = trainer.config.model["init"]
-            ranks.first("saving the adapter", lambda: save_adapter(model, folder / "adapter", base))
+            ranks.first("saving the adapter", lambda: _save_adapter(trainer, model))
         ranks.first("ending", lambda: write_json(folder / END_FILE, {"step": trainer.progress.step}))
     return Finished(folder / "model", steps, found)
+
+
+def _save_adapter(trainer: Trainer, model: Model) -> None:
+    """The model has it merged, so a layout that PEFT does not know is no reason to fail at the end of a run."""
+    try:
+        save_adapter(model, trainer.folder / "adapter", trainer.config.model["init"])
+    except UserError as error:
+        text = f"note: the adapter is in the model only, and not beside it: {error.message}"
+        _tell(trainer.listeners, "stage", text=text)
 
 
 def is_finished(trainer: Trainer) -> bool:

@@ -36,7 +36,7 @@ def described_by(path: Path) -> Iterator[None]:
 
 
 def check(
-    path: Path, model: nn.Module, sources: Iterable[Source], entries: Mapping[str, Entry], spare: re.Pattern[str]
+    path: Path | str, model: nn.Module, sources: Iterable[Source], entries: Mapping[str, Entry], spare: re.Pattern[str]
 ) -> None:
     """Every difference between what the configuration asks for and what the files hold; `spare` ones may be there."""
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}

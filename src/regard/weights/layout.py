@@ -182,6 +182,9 @@ class Layout:
         require(bool(fitting), f"a model with these heads has no class in Hugging Face's '{self.model_type}'")
         return fitting[0]
 
+    def has_head(self, name: str) -> bool:
+        return name in self.special.heads or any(each.head == name for each in self.architectures.values())
+
     def with_head(self, config: ModelConfig, head: str, labels: tuple[str, ...] = ()) -> ModelConfig:
         """The same stack for another purpose, in the form that one of their classes has."""
         named = {each.head: each.settings for each in reversed(self.architectures.values()) if each.head}

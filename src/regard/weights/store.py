@@ -12,6 +12,7 @@ from regard.config import require
 from regard.errors import UserError, pick
 from regard.files import read_json_object, write_json
 from regard.layers.lora import merge, require_plain
+from regard.layers.short import ShortWeight
 from regard.machine import return_memory
 from regard.models.base import Model
 from regard.pretrained.bundled import by_name
@@ -98,7 +99,8 @@ def load_directory(directory: Path, held: Held | None, *, empty: bool = False, a
     keys = layout.keymap(model.config)
     sources = keys.sources(model.state_dict(), bare=keys.is_bare(entries))
     entries = _resolve_old_names(entries, sources, layout.copies)
-    check(directory, model, sources, entries, layout.spare(model.config))
+    whose = f"{directory} with the head that its adapter {adapter} brings" if adapter else directory
+    check(whose, model, sources, entries, layout.spare(model.config))
     if not empty:
         wanted = {source.theirs for source in sources}
         check_copies(directory, layout.tied(wanted), entries)
@@ -140,6 +142,10 @@ def _resolve_old_names(
 def save_model(model: Model, directory: str | Path, *, shard_bytes: int = SHARD_BYTES) -> None:
     """Write the model so that transformers opens it; a crash leaves the old files whole."""
     require_plain(model)
+    fused = any(getattr(module, "qkv", None) is not None for module in model.modules())
+    short = any(isinstance(getattr(module, "weight", None), ShortWeight) for module in model.modules())
+    found = "the model is made for reading and writing only: its weights are joined or in fewer bits"
+    require(not fused and not short, found, "save what regard.load_model(...) gives")
     directory = Path(directory)
     config, tensors = model.config, dict(model.state_dict())
     if getattr(config, "position", None) == "sinusoidal":  # the layouts have sines in the first half

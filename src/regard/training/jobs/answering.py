@@ -29,6 +29,7 @@ LONGEST = 30
 class Answering(Job):
     head, purpose, unit = "span", "masked", "windows"
     n_texts = 2
+    measured = ("answer-F1", "exact-match")
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)

@@ -27,6 +27,7 @@ class Captioning(Job):
     head, purpose = "", "translation"
     n_texts = 2
     budget = 2_000
+    measured = ("exact-match",)
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)

@@ -1,7 +1,7 @@
 """Texts or pairs of texts with a label, or with a number."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,6 @@ import torch
 from regard.data.corpus import Row
 from regard.data.labelled import Labelled, LabelledBatch, collate_labelled
 from regard.data.shards import Shards
-from regard.errors import UserError
 from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, spearman
 from regard.evaluation.score import Score
 from regard.models.base import Model
@@ -18,11 +17,9 @@ from regard.objectives.classify import Classify, read
 from regard.text.tokenizer import Tokenizer
 from regard.text.train import Purpose
 from regard.training.config import RunConfig
-from regard.training.jobs.job import Job, Validation, mean_loss
+from regard.training.jobs.job import Job, Validation, check_labels, mean_loss
 from regard.training.ranks import Ranks
 
-MOST_LABELS = 1_000
-"More are hardly labels: a column of texts or of numbers was named."
 VALUE = "value"
 "The one label of a model that gives a number."
 
@@ -50,12 +47,11 @@ class Classification(Job):
             return {}
         counts = Counter(row[-1].strip() for row in rows if any(map(str.strip, row)))
         counts.pop("", None)
-        hint = "the label is the last of data.columns; where it is a number to be foreseen, set data.numbers=true"
-        if not 2 <= len(counts) <= MOST_LABELS:
-            raise UserError(f"the training data have {len(counts):,} different labels", hint)
         named = Counter[str]()
         for label, count in counts.items():
             named[config.data.names.get(label, label)] += count
+        hint = "the label is the last of data.columns; where it is a number to be foreseen, set data.numbers=true"
+        check_labels(named, "labels", hint)
         return dict(sorted(named.items()))
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> LabelledBatch:
@@ -75,21 +71,18 @@ class Classification(Job):
 
         found = self.read(shards, ranks, reading)
         given, right = ([value for each in found for value in each[side]] for side in ("given", "right"))
-        scores = self._scores(given, right)
-        return Validation(mean_loss(each["loss"] for each in found), in_order(scores, self.config.valid.metric))
+        return Validation(mean_loss(each["loss"] for each in found), tuple(self._scores(given, right)))
+
+    @property
+    def measured(self) -> tuple[str, ...]:  # type: ignore[override]
+        if self.weights is None:
+            return "Pearson", "Spearman"
+        return "accuracy", "F1" if len(self.labels) == 2 else "macro-F1", "Matthews"
 
     def _scores(self, given: list[Any], right: list[Any]) -> list[Score]:
         if self.weights is None:
             return [pearson(given, right), spearman(given, right)]
+        given, right = ([self.labels[number] for number in side] for side in (given, right))
         two = len(self.labels) == 2
-        return [accuracy(given, right), f1(given, right, positive=1) if two else macro_f1(given, right),
-                matthews(given, right)]  # fmt: skip
-
-
-def in_order(scores: Sequence[Score], first: str) -> tuple[Score, ...]:
-    """The one that was asked for before the others."""
-    names = {score.name.lower(): score for score in scores}
-    if first and first.lower() not in names:
-        known = ", ".join(score.name for score in scores)
-        raise UserError(f"valid.metric is '{first}', which is not measured here", f"measured are {known}")
-    return tuple(sorted(scores, key=lambda score: score.name.lower() != first.lower()))
+        overlap = f1(given, right, positive=self.labels[1]) if two else macro_f1(given, right)
+        return [accuracy(given, right), overlap, matthews(given, right)]

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from regard.data.batches import Position, Steps
 from regard.data.corpus import Row
 from regard.data.examples import Examples
 from regard.data.shards import Shards
+from regard.errors import QUOTED, UserError, cut
 from regard.evaluation.score import Score
 from regard.models.base import Model
 from regard.objectives.loss import Loss
@@ -24,6 +25,8 @@ from regard.training.config import RunConfig
 from regard.training.ranks import ALONE, Ranks
 
 BATCH_TOKENS = 6_000
+MOST_LABELS = 1_000
+"More are hardly labels: a column of texts or of numbers was named."
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,23 @@ class Job(ABC):
     "What there is to be foreseen, by which speed is told."
     n_texts: ClassVar[int | None] = None
     "Where the texts of a row end, as in `row[:n_texts]`."
+    measured: tuple[str, ...] = ()
+    "Scores that the best weights can be chosen by, the usual one first; without any the loss decides."
     examples: Examples
     objective: Callable[[Any, Any], Loss]
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer | None, labels: Mapping[str, int]) -> None:
         """`labels` are those that `labels_in` found."""
         self.config, self.vocabulary, self.labels = config, tokenizer, tuple(labels)
+
+    def check_metric(self) -> None:
+        """Before the first step, and not after the first round."""
+        metric = self.config.valid.metric
+        if metric and metric.lower() not in map(str.lower, self.measured):
+            hint = (
+                f"measured are {', '.join(self.measured)}" if self.measured else "leave it out: the loss decides here"
+            )
+            raise UserError(f"valid.metric is '{cut(metric, QUOTED)}', which is not measured here", hint)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -113,13 +127,32 @@ class Job(ABC):
             yield self.still(shards, rows)
 
 
+def check_labels(found: Mapping[str, int], noun: str, hint: str) -> None:
+    data = "the training data have"
+    if not found:
+        raise UserError(f"{data} no rows with {noun}", "check data.train, and data.hold_out if it is set")
+    if len(found) == 1:
+        only = cut(next(iter(found)), QUOTED)
+        raise UserError(f"{data} no {noun} but '{only}'", f"two are the least there is to learn; {hint}")
+    if len(found) > MOST_LABELS:
+        raise UserError(f"{data} {len(found):,} different {noun}", f"expected at most {MOST_LABELS:,}; {hint}")
+
+
 @torch.inference_mode()
 def judged(job: Job, model: Model, shards: Shards, ranks: Ranks = ALONE) -> Validation:
     was_training = model.training
     model.eval()
     found = job.judge(model, shards, ranks)
     model.train(was_training)
-    return found
+    return led_by(found, job.config.valid.metric)
+
+
+def led_by(found: Validation, metric: str) -> Validation:
+    """The score that was asked for before the others: it decides which weights are best."""
+    if not metric:
+        return found
+    scores = sorted(found.scores, key=lambda score: score.name.lower() != metric.lower())
+    return replace(found, scores=tuple(scores), goodness=math.nan)
 
 
 def mean_loss(sums: Iterable[tuple[float, int]]) -> float:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.config import require
 from regard.data.examples import Texts
 from regard.data.masked import MaskedBatch, Masking
 from regard.data.shards import Shards
@@ -22,9 +23,13 @@ from regard.training.ranks import Ranks
 class MaskedWords(Job):
     head, purpose = "masked_lm", "masked"
     n_texts = 1
+    measured = ("top-1",)
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
+        around, longest = len(tokenizer.encode("").ids), config.data.max_len
+        found = f"data.max_len is {longest}, and {around} tokens stand around each text"
+        require(longest > around, found, "raise it: what is hidden is one of the others")
         self.examples = Texts([tokenizer], config.data.max_len, config.data.too_long)
         self.objective, self.masking = Masked(), Masking(tokenizer, whole_words=config.data.whole_words)
 

@@ -10,14 +10,16 @@ import torch
 from regard.data.corpus import Row
 from regard.data.pairs import padded
 from regard.data.shards import Shards
-from regard.data.tagged import Tagged, TaggedBatch, collate_tagged, word_windows, words_and_tags
+from regard.data.tagged import Tagged, TaggedBatch, collate_tagged, tags_of, word_windows, words_and_tags
 from regard.data.windows import places_of
-from regard.evaluation.tagging import span_report
+from regard.errors import QUOTED, UserError, cut
+from regard.evaluation.tagging import tag_scores
 from regard.models.base import Model
 from regard.objectives.tag import Tag
+from regard.text.tags import EXPECTED, mark_entities, wrong_tag
 from regard.text.tokenizer import Tokenizer
 from regard.training.config import RunConfig
-from regard.training.jobs.job import Job, Validation, mean_loss
+from regard.training.jobs.job import Job, Validation, check_labels, mean_loss
 from regard.training.ranks import Ranks
 from regard.training.sources import Sources
 
@@ -31,10 +33,15 @@ class Tagging(Job):
         self.examples = Tagged(tokenizer, self.labels, config.data.max_len)
         self.objective = Tag()
         self.pad_id = tokenizer.pad_id or 0
+        spans = ("span-F1", "span-precision", "span-recall")
+        self.measured = spans if mark_entities(self.labels) else ("accuracy",)
 
     @classmethod
     def labels_in(cls, rows: Iterable[Row], config: RunConfig) -> dict[str, int]:
-        counts = Counter(tag for row in rows for tag in row[-1].split())
+        counts = Counter(tag for row in rows for tag in tags_of(row))
+        if (wrong := wrong_tag(counts)) is not None:
+            raise UserError(f"the training data have the tag '{cut(wrong, QUOTED)}'", EXPECTED)
+        check_labels(counts, "tags", "each word needs its tag; in a .conll file it is the last column")
         return dict(sorted(counts.items(), key=lambda item: (item[0] != "O", item[0])))
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> TaggedBatch:
@@ -48,8 +55,8 @@ class Tagging(Job):
         mean = mean_loss(self.read(shards, ranks, reading))
         rows = [row for row in Sources(self.config).rows("valid") if row[0].strip()]
         predicted = ranks.merge([self._tags(model, words_and_tags(row)[0]) for row in ranks.share(rows)])
-        found = span_report(predicted, [words_and_tags(row)[1] for row in rows]).all
-        return Validation(mean, (found.f1, found.precision, found.recall))
+        scores = tag_scores(predicted, [words_and_tags(row)[1] for row in rows])
+        return Validation(mean, tuple(scores[:3]))
 
     def _tags(self, model: Any, words: Sequence[str]) -> list[str]:
         windows, tokens = word_windows(self.tokenizer, words, self.config.data.max_len)

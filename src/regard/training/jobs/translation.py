@@ -24,6 +24,7 @@ from regard.training.sources import Sources
 class Translation(Job):
     head, purpose = "", "translation"
     n_texts = 2
+    measured = ("BLEU", "chrF")
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, labels: Mapping[str, int]) -> None:
         super().__init__(config, tokenizer, labels)
