@@ -110,9 +110,12 @@ class _Paths(NamedTuple):
 
     def grown(self, values: Tensor, parents: Tensor, tokens: Tensor, log_probs: Tensor) -> "_Paths":
         """Hypothesis parents[i, j] with one more token becomes hypothesis j of sentence i."""
-        index = parents[..., None].expand(-1, -1, self.ids.size(-1))
-        ids = torch.cat([self.ids.gather(1, index), tokens[..., None]], dim=-1)
-        return _Paths(values, ids, torch.cat([self.log_probs.gather(1, index), log_probs[..., None]], dim=-1))
+        ids, before = self.ids, self.log_probs
+        if self.values.size(1) > 1 or parents.size(1) > 1:  # else there is nothing to choose
+            index = parents[..., None].expand(-1, -1, ids.size(-1))
+            ids, before = ids.gather(1, index), before.gather(1, index)
+        ids = torch.cat([ids, tokens[..., None]], dim=-1)
+        return _Paths(values, ids, torch.cat([before, log_probs[..., None]], dim=-1))
 
     def best(self, n: int) -> "_Paths":
         values, index = self.values.topk(min(n, self.values.size(1)))
@@ -196,9 +199,12 @@ class _Search:
         gains, tokens = (top if whole else top_log_probs)(scores, min(wanted, scores.size(-1)))  # (n, W, k)
         refuse_broken(gains[..., 0].exp())  # where a forced token has no chance, 0 is a number and -inf is not
         totals = (self.live.values[..., None] + gains).flatten(1)  # (n, W · k)
+        own = tokens.flatten(1), gains.flatten(1)
+        if totals.size(1) == 1:  # greedy search
+            return self.live.grown(totals, parents := torch.zeros_like(own[0]), *own), parents, ()
         values, place = totals.topk(min(wanted, totals.size(1)))  # (n, k)
         parents = place // tokens.size(-1)
-        found = values, parents, tokens.flatten(1).gather(1, place), gains.flatten(1).gather(1, place)
+        found = values, parents, *(each.gather(1, place) for each in own)
         kept = tuple(each[:, : self.settings.beams] for each in found)
         return self.live.grown(*kept), kept[1], tuple(each[:, self.settings.beams :] for each in found)
 
