@@ -106,7 +106,7 @@ def tasks_of(
     if isinstance(model, RecurrentClassifier) or (isinstance(model, Gpt) and model.classify is not None):
         return {Classifier: lambda: Classifier(model, tokenizer, read_input_settings(path))}
     if isinstance(model, Bert):
-        return _encoder_tasks(model, tokenizer, home)
+        return _encoder_tasks(model, tokenizer, home, is_adapted=home != path)
     if isinstance(model, WordVectorModel | Elmo):
         return _word_tasks(model, tokenizer)
     raise UserError(
@@ -124,8 +124,11 @@ def _recogniser(model: Any, home: Path, source: str | Path) -> Makers:
     return {Recogniser: lambda: Recogniser(model, view)}
 
 
-def _encoder_tasks(model: Bert, tokenizer: Tokenizer, path: Path) -> Makers:
-    """By its heads. Any encoder embeds, and one with sentence-transformers' files is made for that."""
+def _encoder_tasks(model: Bert, tokenizer: Tokenizer, path: Path, *, is_adapted: bool) -> Makers:
+    """By its heads. Any encoder embeds, and one with sentence-transformers' files is made for that.
+
+    Those of an adapter's base say what the base was made for: the adapter is for its head, where it has one.
+    """
     embed: Makers = {Embedder: lambda: Embedder(model, tokenizer, read_sentence_settings(path))}
     heads: Makers = {}
     if "classify" in model.heads:
@@ -136,7 +139,8 @@ def _encoder_tasks(model: Bert, tokenizer: Tokenizer, path: Path) -> Makers:
         heads[Tagger] = lambda: Tagger(model, tokenizer)
     if "span" in model.heads:
         heads[Answerer] = lambda: Answerer(model, tokenizer)
-    return embed | heads if (path / "modules.json").exists() else heads | embed
+    for_vectors = (path / "modules.json").exists() and not is_adapted
+    return embed | heads if for_vectors else heads | embed
 
 
 def _word_tasks(model: WordVectorModel | Elmo, tokenizer: Tokenizer) -> Makers:
