@@ -1,7 +1,7 @@
 // Who looks at whom, in any head of any layer: a matrix or lines, chosen from small pictures of all.
 import { html, useEffect, useMemo, useState } from "studio/core/html.js";
 import { matrix, post, unpacked } from "studio/core/api.js";
-import { t } from "studio/core/strings.js";
+import { said, t } from "studio/core/strings.js";
 import { address, keep, number } from "studio/core/route.js";
 import { fixed, percent, shown, whole } from "studio/core/format.js";
 import { useWork } from "studio/core/hooks.js";
@@ -183,7 +183,7 @@ function Side({ now, lit, model, params, kind, layer, head, ids, text, bytes }) 
       <p class="soft small">${t("caveat")}</p><p class="soft small num">${t("wire", { n: whole(now.matrix.shape[0]), m: whole(now.matrix.shape[1]), kb: (bytes / 1000).toFixed(1) })}</p>
     </${Panel}>
     ${single && html`<${Ablate} model=${model} text=${text} ids=${ids} kind=${kind} layer=${layer} head=${head} />`}
-    <${Finder} model=${model} kind=${kind} />
+    ${!model.kinds.includes("cross") && html`<${Finder} model=${model} kind=${kind} />`}
   </div>`;
 }
 
@@ -206,7 +206,7 @@ function Finder({ model, kind }) {
   const { last, error, busy, run } = useWork();
   const ask = () => run(async (signal) => (await post("/api/heads", { model: model.name, kind }, signal)).payloads[0]);
   return html`<${Panel} title=${t("finder")}>${!last && html`<p class="small soft">${t("finder.about")}</p><p><button class="button" disabled=${busy} onClick=${ask}>${t("finder.do")}</button></p>`}<${Trouble} error=${error} />
-    ${last && html`<ul class="plain-list small">${Object.entries(last.best).map(([pattern, [l, h]]) => html`<li><button class="button plain" onClick=${() => keep({ layer: l, head: h })}>${pattern} <span class="num soft">${t("layer")} ${l} · ${t("head")} ${h} · ${fixed(last.patterns[pattern][l][h], 2)}</span></button></li>`)}</ul>
+    ${last && html`<ul class="plain-list small">${Object.entries(last.best).map(([pattern, [l, h]]) => html`<li><button class="button plain" onClick=${() => keep({ layer: l, head: h })}>${said(`pattern.${pattern}`, pattern)} <span class="num soft">${t("layer")} ${l} · ${t("head")} ${h} · ${fixed(last.patterns[pattern][l][h], 2)}</span></button></li>`)}</ul>
       ${last.judged && html`<p class="small soft">${last.judged.verdict}</p>`}`}
   </${Panel}>`;
 }

@@ -11,10 +11,13 @@ import { Panel } from "studio/parts/panel.js";
 import { Bars } from "studio/parts/bars.js";
 import { Words } from "studio/parts/words.js";
 
+const QUESTIONS = ["What is the capital of France?", "Tell me a story about a small village by the sea.", "What are three things one should know about attention?"];
 const EXAMPLES = ["The capital of France is", "Once upon a time, in a small village by the sea,", "The three most important things about attention are"];
 
 export default function Generate({ model, params, limits }) {
-  const [text, setText] = useState(params.text ?? EXAMPLES[0]);
+  const chats = model.chat && params.raw !== "1"; // who is spoken to answers; who is not goes on
+  const examples = chats ? QUESTIONS : EXAMPLES;
+  const [text, setText] = useState(params.text ?? examples[0]);
   const [tokens, setTokens] = useState([]);
   const [done, setDone] = useState(null);
   const [at, setAt] = useState(null);
@@ -59,7 +62,7 @@ export default function Generate({ model, params, limits }) {
   useKeys({ ArrowLeft: () => walk(-1), ArrowRight: () => walk(1), Escape: () => setPinned(null) });
   const filtered = settings.temperature !== null || settings.top_k !== null || settings.top_p !== null;
   return html`
-    <${Asker} value=${text} onInput=${setText} onRun=${(words) => ask(words)} onStop=${stop} busy=${busy} examples=${EXAMPLES} rows=${2} label=${t("prompt")} action=${t("write")}
+    <${Asker} value=${text} onInput=${setText} onRun=${(words) => ask(words)} onStop=${stop} busy=${busy} examples=${examples} rows=${2} label=${t(chats ? "prompt.chat" : "prompt")} action=${t("write")}
       more=${html`<${Count} label=${t("max")} value=${settings.max} min=${1} max=${limits.max_new} onChange=${(max) => ask(text, { max: max ?? 40 })} />
         <${Count} label=${t("temperature")} value=${settings.temperature} min=${0.05} max=${5} step=${0.05} placeholder="–" onChange=${(temperature) => ask(text, { temperature })} />
         <${Count} label="top-k" value=${settings.top_k} min=${1} max=${1000} placeholder="–" onChange=${(top_k) => ask(text, { top_k })} />

@@ -59,6 +59,10 @@ function Curve({ xs, ys }) {
     ${rows.map((row) => html`<path d=${row.map((value, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`).join("")} />`)}</svg>`;
 }
 
+/** Open cells are blue; of closed ones what is padding is pale, what comes later dark, and what is both darkest. */
+const shadeOf = (code) => (code === 0 ? 1 : code === 1 ? -0.35 : code & 1 ? -1 : -0.65);
+const swatch = (shade) => `color-mix(in srgb, var(--${shade > 0 ? "mark" : "minus"}) ${100 * Math.abs(shade)}%, var(--panel))`;
+
 function Masks({ model, params }) {
   const [at, setAt] = useState(null);
   const { last, error, run } = useWork();
@@ -69,13 +73,15 @@ function Masks({ model, params }) {
     run(async (signal) => {
       const found = (await post("/api/masks", { model: model.name, text, kind, padding }, signal)).payloads[0];
       const codes = unpacked(found.codes);
-      return { ...found, codes: codes.values, matrix: { shape: codes.shape, values: Float32Array.from(codes.values, (code) => (code === 0 ? 1 : code & 2 ? -0.85 : -0.4)) } };
+      return { ...found, codes: codes.values, matrix: { shape: codes.shape, values: Float32Array.from(codes.values, shadeOf) } };
     });
   }, [kind, padding, text]);
   const why = (code) => (code === 0 ? t("open") : last.reasons.filter((_, i) => code & (1 << i)).map((each) => said(`closed.${each}`, each)).join(" + "));
+  const met = last ? [...new Set(last.codes)].sort((a, b) => a - b) : [];
   return html`<${Trouble} error=${error} />${last && html`<${Panel} title=${t("mask")} note=${t("mask.note")} name="mask"
     tools=${html`${model.kinds.length > 1 && html`<${Segments} label=${t("kind")} value=${kind} options=${model.kinds.map((each) => [each, t(`kind.short.${each}`)])} onChange=${(value) => keep({ kind: value })} />`}<${Count} label=${t("mask.padding")} value=${padding} min=${0} max=${16} onChange=${(value) => keep({ padding: value ?? 0 })} />`}
     ways=${{ svg: () => heatSvg({ matrix: last.matrix, rows: last.queries, columns: last.keys, full: 1, title: t("mask") }), json: () => ({ queries: last.queries, keys: last.keys, reasons: last.reasons, codes: Array.from(last.codes) }), rows: () => [["", ...last.keys], ...rowsOf({ values: last.codes, shape: last.matrix.shape }).map((row, i) => [last.queries[i], ...row.map(why)])] }}>
     <${Heat} matrix=${last.matrix} rows=${last.queries} columns=${last.keys} at=${at} onHover=${setAt} largest=${30} label=${t("mask")} describe=${t("mask.note")} legend=${false} say=${({ row, column }) => `${shown(last.queries[row])} → ${shown(last.keys[column])}: ${why(last.codes[row * last.keys.length + column])}`} />
+    <ul class="reasons small">${met.map((code) => html`<li><i style=${{ background: swatch(shadeOf(code)) }}></i>${why(code)}</li>`)}</ul>
   </${Panel}>`}`;
 }
