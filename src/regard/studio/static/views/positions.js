@@ -1,11 +1,11 @@
 // How a model knows where a word stands, and which cells its masks close.
-import { html, useEffect, useMemo, useState } from "studio/core/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "studio/core/html.js";
 import { post, unpacked } from "studio/core/api.js";
 import { said, t } from "studio/core/strings.js";
 import { keep, number } from "studio/core/route.js";
 import { fixed, shown } from "studio/core/format.js";
 import { useWork } from "studio/core/hooks.js";
-import { numpy, rowsOf } from "studio/core/export.js";
+import { numpy, rowsOf, standalone } from "studio/core/export.js";
 import { Count, Segments, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
 import { Heat, heatSvg } from "studio/parts/heat.js";
@@ -20,6 +20,7 @@ const counted = (n) => Array.from({ length: n }, (_, i) => String(i));
 function Places({ model, params }) {
   const [at, setAt] = useState(null);
   const [near, setNear] = useState(null);
+  const curve = useRef();
   const { last, error, run } = useWork();
   const n = number(params.n) ?? 64;
   const paper = params.of === "paper";
@@ -42,18 +43,18 @@ function Places({ model, params }) {
       <${Heat} matrix=${values} full=${full} largest=${10} rows=${counted(values.shape[0])} columns=${counted(values.shape[1])} at=${at} onHover=${setAt} label=${kind} say=${({ row, column }, value) => t("positions.cell", { row, column, value: fixed(value, 4) })} /></${Panel}>
     <div class="stack">${alike && html`<${Panel} title=${t("alike")} name="alike" ways=${ways(alike, t("alike"), most)}><p class="soft small">${t("alike.about")}</p>
         <${Heat} matrix=${alike} full=${most} largest=${6} rows=${counted(alike.shape[0])} columns=${counted(alike.shape[1])} at=${near} onHover=${setNear} label=${t("alike")} say=${({ row, column }, value) => `${row} · ${column}: ${fixed(value, 4)}`} /></${Panel}>`}
-      <${Panel} title=${t("curve")}><${Curve} xs=${last.distances} ys=${last.curve} />${last.map_error !== null && last.map_error !== undefined && html`<p class="soft small">${t("positions.map", { step: last.step, error: last.map_error.toExponential(1) })}</p>`}</${Panel}></div>
+      <${Panel} title=${t("curve")} name="curve" ways=${{ svg: () => standalone(curve.current), json: () => ({ distances: last.distances, curve: last.curve }), rows: () => [["distance", ...(Array.isArray(last.curve[0]) ? last.curve.map((_, i) => i) : ["value"])], ...last.distances.map((x, i) => [x, ...(Array.isArray(last.curve[0]) ? last.curve.map((row) => row[i]) : [last.curve[i]])])] }}><${Curve} xs=${last.distances} ys=${last.curve} svgRef=${curve} />${last.map_error !== null && last.map_error !== undefined && html`<p class="soft small">${t("positions.map", { step: last.step, error: last.map_error.toExponential(1) })}</p>`}</${Panel}></div>
   </div>`}`;
 }
 
-function Curve({ xs, ys }) {
+function Curve({ xs, ys, svgRef }) {
   const rows = Array.isArray(ys[0]) ? ys : [ys];
   const flat = rows.flat();
   const [low, high] = [Math.min(0, ...flat), Math.max(...flat)];
   const [width, height] = [520, 140];
   const x = (i) => 44 + (i / Math.max(1, xs.length - 1)) * (width - 60);
   const y = (value) => 10 + ((high - value) / (high - low || 1)) * (height - 34);
-  return html`<svg class="curve" viewBox="0 0 ${width} ${height}" role="img" aria-label=${t("curve.says", { from: fixed(flat[0], 3), to: fixed(flat.at(-1), 3) })}>
+  return html`<svg class="curve" ref=${svgRef} viewBox="0 0 ${width} ${height}" role="img" aria-label=${t("curve.says", { from: fixed(flat[0], 3), to: fixed(flat.at(-1), 3) })}>
     <line x1="44" x2=${width - 16} y1=${y(0)} y2=${y(0)} />${[low, high].map((level) => html`<text x="38" y=${y(level) + 4} text-anchor="end">${+level.toPrecision(3)}</text>`)}
     ${[0, xs.length - 1].map((i) => html`<text x=${x(i)} y=${height - 4} text-anchor="middle">${xs[i]}</text>`)}<text x=${width / 2} y=${height - 4} text-anchor="middle">${t("distance")}</text>
     ${rows.map((row) => html`<path d=${row.map((value, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`).join("")} />`)}</svg>`;

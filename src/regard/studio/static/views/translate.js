@@ -9,6 +9,7 @@ import { useKeys } from "studio/core/keys.js";
 import { numpy, rowsOf, standalone } from "studio/core/export.js";
 import { Asker, Check, Count, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsWays } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 import { Heat, heatSvg } from "studio/parts/heat.js";
 import { linesSvg } from "studio/parts/lines.js";
@@ -36,10 +37,10 @@ export default function Translate({ model, params, limits }) {
   const prefix = params.prefix ?? "";
 
   const ask = (words = text, patch = {}) => {
-    const now = { text: words, beam, penalty, prefix: "", rank: null, ...patch };
+    const now = { text: words, beam, penalty, prefix: "", rank: null, q: null, ...patch };
     keep(now);
     if (!words.trim()) return;
-    setPinned(null);
+    setPinned(number(now.q ?? "") === null ? null : { row: number(now.q), column: null });
     run(async (signal) => {
       const body = { model: model.name, text: words, beam: now.beam, n_best: now.beam, length_penalty: now.penalty, prefix: numbers(now.prefix) };
       const found = await post("/api/translate", body, signal);
@@ -47,7 +48,8 @@ export default function Translate({ model, params, limits }) {
       return { found, stamp: Date.now() };
     });
   };
-  useEffect(() => { if (text) ask(text, { prefix, rank: params.rank }); }, []);
+  useEffect(() => { if (text) ask(text, { prefix, rank: params.rank, q: params.q }); }, []);
+  useEffect(() => { if (last) keep({ q: pinned?.row ?? null }); }, [pinned]);
 
   const sentence = last?.found.sentences[0];
   const hypothesis = sentence?.hypotheses[which];
@@ -197,8 +199,10 @@ function Alternatives({ sentence, hypothesis, words, row, onForce }) {
   const parent = step === 0 ? 0 : path[step - 1]?.id;
   const rows = nodes.filter((node) => node.parent === parent).sort((a, b) => b.log_probability - a.log_probability);
   const before = hypothesis.ids.slice(0, step);
-  return html`<${Panel} title=${t("alternatives", { word: word?.text ?? "" })} className="alternatives">
-    <${Bars} full=${1} rows=${rows.slice(0, 8).map((node) => ({ name: plain(node.text), p: Math.exp(node.log_probability), lit: node.token === hypothesis.ids[step], label: t("tree.force"), action: () => onForce([...before, node.token]) }))} />
+  const listed = rows.slice(0, 8).map((node) => ({ name: plain(node.text), p: Math.exp(node.log_probability), lit: node.token === hypothesis.ids[step], label: t("tree.force"), action: () => onForce([...before, node.token]) }));
+  const title = t("alternatives", { word: word?.text ?? "" });
+  return html`<${Panel} title=${title} className="alternatives" name="alternatives" ways=${barsWays(listed, title, { full: 1 })}>
+    <${Bars} full=${1} rows=${listed} />
     ${rows.length === 0 && html`<p class="soft small">${t("alternatives.none")}</p>`}
   </${Panel}>`;
 }
