@@ -21,6 +21,8 @@ from collections import Counter
 from typing import Any
 from urllib.parse import urlsplit
 
+from harness import machine, report
+
 TEXTS = ["O livro está em cima da mesa.", "Bom dia!", "A casa é grande e a mesa é pequena.", "Onde fica a estação?"]
 PROMPTS = ["The capital of France is", "Once upon a time", "One, two, three,"]
 REFUSALS = {429, 503}
@@ -174,10 +176,15 @@ def main() -> int:
         code = child.wait(60)
     finally:
         child.kill()
-    return report(soak, sizes, left=left, ready=ready, code=code)
+    found, is_bad = judged(soak, sizes, left=left, ready=ready, code=code)
+    rows = [[name, json.dumps(value, ensure_ascii=False)] for name, value in found.items()]
+    data = {"machine": machine(()), "models": given.models, "clients": given.clients, "minutes": given.minutes, **found}
+    note = f"{given.clients} clients for {given.minutes:g} minutes, three in ten of them hang up; memory in MB."
+    report("studio_soak", ["what", "found"], rows, data, note)
+    return int(is_bad)
 
 
-def report(soak: Soak, sizes: list[int], *, left: int, ready: str, code: int) -> int:
+def judged(soak: Soak, sizes: list[int], *, left: int, ready: str, code: int) -> tuple[dict[str, Any], bool]:
     growth = sizes[-1] / sizes[len(sizes) // 3] - 1
     waits = sorted(soak.seconds) or [0.0]
     failed = [status for status in soak.statuses if status.startswith("5") and int(status) not in REFUSALS]
@@ -186,14 +193,12 @@ def report(soak: Soak, sizes: list[int], *, left: int, ready: str, code: int) ->
         "wrong": soak.wrong[:5],
         "still running": left,
         "ready": ready,
-        "memory in MB, after a third and at the end": [sizes[len(sizes) // 3] >> 20, sizes[-1] >> 20],
+        "memory after a third and at the end": [sizes[len(sizes) // 3] >> 20, sizes[-1] >> 20],
         "growth": round(growth, 4),
-        "seconds, median and 99th of a hundred": [waits[len(waits) // 2], waits[int(len(waits) * 0.99)]],
+        "seconds, median and 99th of a hundred": [round(waits[int(len(waits) * share)], 2) for share in (0.5, 0.99)],
         "exit code": code,
     }
-    print(json.dumps(found, indent=1, ensure_ascii=False))
-    bad = soak.wrong or left or code or failed or ready != "ready" or growth > MOST_GROWTH
-    return 1 if bad else 0
+    return found, bool(soak.wrong or left or code or failed or ready != "ready" or growth > MOST_GROWTH)
 
 
 if __name__ == "__main__":

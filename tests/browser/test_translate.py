@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 
 import numpy as np
 import pytest
@@ -64,6 +65,17 @@ def test_the_tree_is_the_api_s_and_its_best_path_the_translation(visit: Opener, 
         panel.get_by_role("button", name="Save this figure").click()
         page.get_by_role("menuitem", name="JSON").click()
     assert json.loads(download.value.path().read_text()) == sentence["tree"]
+
+
+def test_a_sentence_says_why_the_beam_chose_it(visit: Opener, studio: Server) -> None:
+    sentence = studio.ask("/api/translate", model="pt-en", text=TEXT, beam=4, n_best=4)["sentences"][0]
+    first, second = sentence["hypotheses"][:2]
+    finished = [node for node in sentence["tree"]["nodes"] if node["reason"] in ("chosen", "end", "limit")]
+    page = visit(f"/translate?text={TEXT}", ready=READY)
+    said = page.locator(".why-chosen").inner_text().replace("−", "-")
+    assert f"of the {len(finished)} that were finished, {first['score']:.3f}" in said
+    assert f"{percent(math.exp(first['log_probability'] / len(first['ids'])))} likely for each token" in said
+    assert f"Next came “{second['text']}” with {second['score']:.3f}" in said
 
 
 def test_a_click_on_a_word_of_the_tree_makes_the_translation_go_on_from_there(visit: Opener) -> None:

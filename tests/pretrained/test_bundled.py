@@ -20,6 +20,7 @@ from models import tiny
 from regard.cli.main import run
 from regard.errors import UserError
 from regard.pretrained import bundled
+from regard.tasks.tagger import Tagger
 from regard.weights.store import load_model, save_model
 from tasks import translators
 
@@ -195,6 +196,7 @@ def test_the_tagger_needs_no_model_and_gives_the_scores_that_peft_gives(
     assert run(["tag", "--precision", "fp32", "President Obama flew to San Francisco"]) == 0
     assert "[San Francisco location]" in capsys.readouterr().out
     ours = regard.load("names")
+    assert isinstance(ours, Tagger), "what its base was made for is another matter"
     labels = len(ours.model.config.labels)
     base = transformers.BertForTokenClassification.from_pretrained(minilm_dir, num_labels=labels)
     theirs = peft.PeftModel.from_pretrained(base, bundled.FOLDER / "names").eval()

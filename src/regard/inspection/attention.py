@@ -31,6 +31,18 @@ def layers_of(reading: Reading, kind: Kind, layers: Sequence[int] | None = None)
         yield recomputed(module, calls[name][0])[1][0].float().cpu()
 
 
+def stacked(reading: Reading, kind: Kind, layers: Sequence[int] | None = None) -> Tensor:
+    """The same in one tensor (L, H, T, S). Layer by layer, since all heads of a long text are large to have twice."""
+    found = layers_of(reading, kind, layers)
+    first = next(found)
+    n_layers = reading.n_layers(kind) if layers is None else len(layers)
+    whole = first.new_empty(n_layers, *first.shape)
+    whole[0] = first
+    for at, each in zip(range(1, n_layers), found, strict=True):
+        whole[at] = each
+    return whole
+
+
 def recomputed(module: MultiHeadAttention, call: Call) -> tuple[Tensor, Tensor]:
     """Outputs of the heads (B, H, T, K) and weights (B, H, T, S), from the arguments of a call."""
     q, k, v, mask = call.args
@@ -46,7 +58,7 @@ def _looked_back(reading: Reading) -> Tensor:
 def attention(reading: Reading, kind: Kind, layer: int | None = None, head: int | None = None) -> Tensor:
     """Weights (T, S), each row with the sum 1; the average of all layers or heads where none is named."""
     reading.check(kind, layer, head)
-    found = torch.stack(list(layers_of(reading, kind, None if layer is None else [layer])))  # (L, H, T, S)
+    found = stacked(reading, kind, None if layer is None else [layer])  # (L, H, T, S)
     return found.mean((0, 1)) if head is None else found[:, head].mean(0)
 
 
@@ -68,7 +80,7 @@ def overview(reading: Reading, kind: Kind, found: Tensor | None = None) -> dict[
 
     Long texts are pooled to `SIDE` tokens, of each cell the largest weight. `found` are the weights, if they are known.
     """
-    found = torch.stack(list(layers_of(reading, kind))) if found is None else found  # (L, H, T, S)
+    found = stacked(reading, kind) if found is None else found  # (L, H, T, S)
     size = [min(side, SIDE) for side in found.shape[2:]]
     pooled = adaptive_max_pool2d(found, size)
     weights = packed((pooled * 255).round().clamp(0, 255), "u8")

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.inspection.attention import layers_of
+from regard.inspection.attention import stacked
 from regard.inspection.capture import digits
 from regard.inspection.explanation import Explanation, explain
 from regard.inspection.figures.drawing import Drawing, below
@@ -144,7 +144,7 @@ def find_heads(read: Callable[[str], Reading], kind: Kind, sentences: Sequence[P
     right = []
     for probe in sentences:
         reading = read(probe.text)
-        weights = torch.stack(list(layers_of(reading, kind)))  # (L, H, T, T)
+        weights = stacked(reading, kind)  # (L, H, T, T)
         tokens = reading.queries(kind)
         for name, wanted in wanted_by(tokens).items():
             rows = wanted.any(-1)
@@ -213,7 +213,7 @@ def most_decided(
     Where they have nothing to say many heads look at an end, or in a decoder at the first token: that counts only if
     there is nothing else to look at.
     """
-    rows = torch.stack(list(layers_of(reading, kind)))[:, :, query]  # (L, H, S)
+    rows = stacked(reading, kind)[:, :, query]  # (L, H, S)
     dull = torch.tensor(reading.keys(kind).special)
     if kind != "cross":
         dull[query] = True

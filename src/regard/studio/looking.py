@@ -3,11 +3,10 @@
 import math
 from typing import Any, get_args
 
-import torch
 from torch import Tensor
 
 from regard.errors import UserError
-from regard.inspection.attention import layers_of
+from regard.inspection.attention import stacked
 from regard.inspection.capture import capture
 from regard.inspection.reading import Kind, Reading, read_text, read_translation
 from regard.studio import fields
@@ -60,10 +59,10 @@ def _translated(task: Translator, asked: Asked, job: Job) -> Reading:
     if asked["pair"] is not None:
         raise UserError("a translator reads one text", "leave out pair")
     if not asked["ids"]:
-        found = task(asked["text"], n_best=1, seen=lambda ids, totals: job.check())
-        if len(found.sentences) != 1:
+        if (count := task.pieces(asked["text"])) != 1:
             hint = "give one sentence, without empty lines"
-            raise UserError(f"the text has {len(found.sentences)} pieces; one is looked into", hint)
+            raise UserError(f"the text has {count} pieces; one is looked into", hint)
+        found = task(asked["text"], n_best=1, seen=lambda ids, totals: job.check())
         return found.sentences[0].reading
     src_ids, ids = task.tokenizer.encode(asked["text"]).ids, asked["ids"]
     if max(ids) >= task.target.vocab_size:
@@ -92,8 +91,8 @@ def weights_of(entry: Entry, reading: Reading, kind: Kind, layer: int | None = N
             f"{len(reading.keys(kind)):,} tokens are too many to see all heads at once", "give a part of it"
         )
     if layer is not None and size * n_layers > KEPT_BYTES:
-        return torch.stack(list(layers_of(reading, kind, [layer]))), 0
-    found = torch.stack(list(layers_of(reading, kind)))
+        return stacked(reading, kind, [layer]), 0
+    found = stacked(reading, kind)
     kept = [each for each in entry.cache if each[0] == "weights"]
     if sum(entry.cache[each].nbytes for each in kept) + found.nbytes > KEPT_BYTES:
         for each in kept:

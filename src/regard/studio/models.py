@@ -138,22 +138,26 @@ class Table:
         self.is_draining = False
 
     async def pick(self, name: str | None, verb: str | None, suits: Suits = lambda outline: True) -> Entry:
-        """The named one if it can do this, or the first that can and `suits`, or the first that can."""
+        """The named one if it can do this; else of those that can the first that `suits` and is made for it.
+
+        An encoder of any kind gives vectors, but what was trained for something else gives poor ones.
+        """
         if name is not None and name not in self.entries:
             hint = f"there is {', '.join(self.entries) or 'none'}"
             raise Problem(404, f"there is no model '{name[:80]}'", hint=hint, param="model", code="model_not_found")
-        able: list[Entry] = []
+        able: list[tuple[bool, bool, Entry]] = []
         for entry in [self.entries[name]] if name is not None else self.entries.values():
             verbs = await self._verbs(entry, must=name is not None)
             if verbs and (verb is None or verb in verbs):
-                if suits(entry.outline.result()):
+                strange, second = not suits(entry.outline.result()), verb not in (None, verbs[0])
+                if not strange and not second:
                     return entry
-                able.append(entry)
+                able.append((strange, second, entry))
             elif name is not None:
                 hint = f"it can {', '.join(verbs)}"
                 raise Problem(400, f"{name} cannot {verb}", hint=hint, param="model", code="wrong_task")
         if able:
-            return able[0]
+            return min(able, key=lambda each: each[:2])[2]
         hint = "start the studio with a model for it: regard studio MODEL"
         raise Problem(404, f"no model here can {verb or 'do anything'}", hint=hint, param="model", code="no_model")
 

@@ -16,14 +16,20 @@ from regard.studio.app import Studio
 
 HEAD_SECONDS, IDLE_SECONDS, DRAIN_SECONDS = 10.0, 15, 10
 "For the head of a request, between two requests, and for those under way when the server is told to leave."
+READ_SECONDS = 60.0
+"For who asked, to take something of an answer that waits for him."
 MAX_HEAD, MAX_LINES = 1 << 16, 256
 "Bytes of a request's head, and connections at once."
 
 
 class Patience(H11Protocol):
-    """A connection whose next request does not get its head together in time is closed."""
+    """A connection is closed whose next request does not get its head together in time, or whose answer nobody takes.
+
+    What is not taken stays in memory, and the connection counts among the few that there may be.
+    """
 
     _timer: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -38,7 +44,22 @@ class Patience(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._taken()
+        self._untaken = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._taken()
+        super().resume_writing()
+
+    def _taken(self) -> None:
+        if self._untaken is not None:
+            self._untaken.cancel()
+            self._untaken = None
 
     def _wait(self) -> None:
         if self._timer is None:

@@ -131,6 +131,10 @@ class Translator:
     def summary(self) -> Summary:
         return summarise(self.model)
 
+    def pieces(self, text: str) -> int:
+        """In how many it would be translated; only the tokenizer works for it."""
+        return sum(part.ids is not None for part in self._read([segments(text, split=False)])[0])
+
     def _many(self, texts: Iterable[str], search: Search) -> Iterator[Translation]:
         before = 0
         for chunk in chunks(texts, FIRST_CHUNK, LAST_CHUNK):

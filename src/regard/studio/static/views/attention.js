@@ -1,7 +1,7 @@
 // Who looks at whom, in any head of any layer: a matrix or lines, chosen from small pictures of all.
 import { html, useEffect, useMemo, useState } from "studio/core/html.js";
 import { matrix, post, unpacked } from "studio/core/api.js";
-import { t } from "studio/core/strings.js";
+import { said, t } from "studio/core/strings.js";
 import { address, keep, number } from "studio/core/route.js";
 import { fixed, percent, shown, whole } from "studio/core/format.js";
 import { useWork } from "studio/core/hooks.js";
@@ -9,6 +9,7 @@ import { useKeys } from "studio/core/keys.js";
 import { numpy, rowsOf } from "studio/core/export.js";
 import { Asker, Check, Choice, Segments, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsWays } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 import { Beside } from "studio/parts/beside.js";
 import { Heads } from "studio/parts/heads.js";
@@ -37,7 +38,11 @@ export default function Attention({ model, models, params }) {
   const [text, setText] = useState(params.text ?? examplesOf(model)[0]);
   const [asked, setAsked] = useState(text);
   const [at, setAt] = useState(null);
-  const [pinned, setPinned] = useState(null);
+  const [pinned, pin] = useState(number(params.q) === null ? null : { row: number(params.q), column: null });
+  const setPinned = (place) => {
+    pin(place);
+    keep({ q: place?.row ?? null });
+  };
   const over = useWork();
   const one = useWork();
   const kind = model.kinds.includes(params.kind) ? params.kind : model.kinds.at(-1);
@@ -178,12 +183,12 @@ function Side({ now, lit, model, params, kind, layer, head, ids, text, bytes }) 
   const query = now.rows[i]?.tokens[0];
   const single = layer !== null && head !== null;
   return html`<div class="stack">
-    <${Panel} title=${t("looks", { word: shown(now.queries[i]) })}><${Bars} full=${1} rows=${rows} say=${(p) => fixed(p, 4)} />
+    <${Panel} title=${t("looks", { word: shown(now.queries[i]) })} name="looks" ways=${barsWays(rows, t("looks", { word: shown(now.queries[i]) }), { full: 1, say: (p) => fixed(p, 4) })}><${Bars} full=${1} rows=${rows} say=${(p) => fixed(p, 4)} />
       <p><a class="button" href=${address("explain", { model: model.name, text, kind, layer: single ? layer : null, head: single ? head : null, query, ids: ids?.join(","), present: params.present })}>${t("explain.this")}</a></p>
       <p class="soft small">${t("caveat")}</p><p class="soft small num">${t("wire", { n: whole(now.matrix.shape[0]), m: whole(now.matrix.shape[1]), kb: (bytes / 1000).toFixed(1) })}</p>
     </${Panel}>
     ${single && html`<${Ablate} model=${model} text=${text} ids=${ids} kind=${kind} layer=${layer} head=${head} />`}
-    <${Finder} model=${model} kind=${kind} />
+    ${!model.kinds.includes("cross") && html`<${Finder} model=${model} kind=${kind} />`}
   </div>`;
 }
 
@@ -193,7 +198,7 @@ function Ablate({ model, text, ids, kind, layer, head }) {
   const place = `${layer} ${head} ${kind} ${text}`;
   const ask = () => run(async (signal) => ({ place, ...(await post("/api/ablate", { model: model.name, text, ...(ids ? { ids } : {}), kind, layer, head }, signal)).payloads[0] }));
   const found = last?.place === place ? last : null;
-  return html`<${Panel} title=${t("ablate")}><p class="small soft">${t("ablate.about", { layer, head })}</p>
+  return html`<${Panel} title=${t("ablate")} name="ablation" ways=${found && { json: () => found, rows: () => [["token", "change"], ...(found.tokens ?? []).map((token, i) => [token, found.by_token[i]])] }}><p class="small soft">${t("ablate.about", { layer, head })}</p>
     <p><button class="button" disabled=${busy} onClick=${ask}>${t("ablate.do")}</button></p><${Trouble} error=${error} />
     ${found && html`<p class="small" aria-live="polite"><b class="num">${fixed(found.change, 4)}</b> ${found.measure}</p>
       ${found.before && html`<p class="small soft">${t("ablate.before")} ${ends(found.before)}<br />${t("ablate.after")} ${ends(found.after)}</p>`}`}
@@ -205,8 +210,8 @@ const ends = ({ top }) => top.slice(0, 3).map((each) => `${shown(each.text)} ${p
 function Finder({ model, kind }) {
   const { last, error, busy, run } = useWork();
   const ask = () => run(async (signal) => (await post("/api/heads", { model: model.name, kind }, signal)).payloads[0]);
-  return html`<${Panel} title=${t("finder")}>${!last && html`<p class="small soft">${t("finder.about")}</p><p><button class="button" disabled=${busy} onClick=${ask}>${t("finder.do")}</button></p>`}<${Trouble} error=${error} />
-    ${last && html`<ul class="plain-list small">${Object.entries(last.best).map(([pattern, [l, h]]) => html`<li><button class="button plain" onClick=${() => keep({ layer: l, head: h })}>${pattern} <span class="num soft">${t("layer")} ${l} · ${t("head")} ${h} · ${fixed(last.patterns[pattern][l][h], 2)}</span></button></li>`)}</ul>
+  return html`<${Panel} title=${t("finder")} name="heads" ways=${last && { json: () => last, rows: () => [["pattern", "layer", "head", "score"], ...Object.entries(last.patterns).flatMap(([pattern, layers]) => layers.flatMap((row, l) => row.map((score, h) => [pattern, l, h, score])))] }}>${!last && html`<p class="small soft">${t("finder.about")}</p><p><button class="button" disabled=${busy} onClick=${ask}>${t("finder.do")}</button></p>`}<${Trouble} error=${error} />
+    ${last && html`<ul class="plain-list small">${Object.entries(last.best).map(([pattern, [l, h]]) => html`<li><button class="button plain" onClick=${() => keep({ layer: l, head: h })}>${said(`pattern.${pattern}`, pattern)} <span class="num soft">${t("layer")} ${l} · ${t("head")} ${h} · ${fixed(last.patterns[pattern][l][h], 2)}</span></button></li>`)}</ul>
       ${last.judged && html`<p class="small soft">${last.judged.verdict}</p>`}`}
   </${Panel}>`;
 }

@@ -7,6 +7,7 @@ import { fixed, percent, shown } from "studio/core/format.js";
 import { useWork } from "studio/core/hooks.js";
 import { Asker, Segments, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsSvg, wordsSvg } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 import { Words } from "studio/parts/words.js";
 
@@ -42,12 +43,12 @@ export default function Classify({ model, params }) {
     ${last && html`<div class="sides reverse">
       <div class="stack">${why && html`<${Panel} title=${t("saliency", { label: why.label })} name="saliency"
         tools=${html`<${Segments} label=${t("method")} value=${method} options=${METHODS.map((each) => [each, t(`method.${each}`)])} onChange=${(value) => ask(text, { method: value, label: params.label })} />`}
-        ways=${{ json: () => last, rows: () => [["token", "value"], ...why.tokens.map((token, i) => [token, why.values[i]])] }}>
+        ways=${{ svg: () => wordsSvg({ items: why.tokens.map((token, i) => ({ text: token, shade: why.values[i] / full, small: fixed(why.values[i], 2) })), title: t("saliency", { label: why.label }) }), json: () => last, rows: () => [["token", "value"], ...why.tokens.map((token, i) => [token, why.values[i]])] }}>
         <${Words} className="pieces flow" label=${t("saliency", { label: why.label })} at=${at} items=${why.tokens.map((token, i) => ({ text: token, shade: why.values[i] / full, lit: at === i }))} onHover=${setAt} onPick=${setAt} />
         <p class="reading num" aria-live="polite">${at === null ? "" : `${shown(why.tokens[at])}: ${fixed(why.values[at], 4)}`}</p>
         <p class="soft small">${t(`method.about.${method}`, { error: why.error === null || why.error === undefined ? "–" : fixed(why.error, 4), base: fixed(why.base, 3) })}</p>
         <${Bars} rows=${why.tokens.map((token, i) => ({ name: token, p: why.values[i] })).sort((a, b) => Math.abs(b.p) - Math.abs(a.p)).slice(0, 10)} say=${(x) => fixed(x, 3)} /></${Panel}>`}</div>
-      <${Panel} title=${t("classes")} name="classes" ways=${{ json: () => last, rows: () => [["label", "p"], ...last.labels.map((each) => [each.name, each.p])] }}>
+      <${Panel} title=${t("classes")} name="classes" ways=${{ svg: () => barsSvg({ rows: last.labels, title: t("classes"), full: 1 }), json: () => last, rows: () => [["label", "p"], ...last.labels.map((each) => [each.name, each.p])] }}>
         <${Bars} full=${1} say=${percent} rows=${last.labels.slice().sort((a, b) => b.p - a.p).map((each) => ({ name: each.name, p: each.p, lit: each.name === (why?.label ?? last.label), label: own ? t("saliency.for") : undefined, action: own ? () => ask(text, { label: each.name }) : undefined }))} /></${Panel}>
     </div>`}`;
 }

@@ -8,6 +8,7 @@ import { useWork } from "studio/core/hooks.js";
 import { numpy, standalone } from "studio/core/export.js";
 import { Asker, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsWays } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 import { Heat, heatSvg } from "studio/parts/heat.js";
 
@@ -26,6 +27,8 @@ export default function Embeddings({ model, params, limits }) {
   useEffect(() => ask(), []);
   const matrix = useMemo(() => last && { shape: [last.texts.length, last.texts.length], values: Float32Array.from(last.cosine.flat()) }, [last]);
   const row = Math.min(at?.row ?? pinned, (last?.texts.length ?? 1) - 1);
+  const three = (x) => fixed(x, 3);
+  const nearest = last?.cosine[row].map((p, j) => ({ name: last.texts[j], p, j })).filter((each) => each.j !== row).sort((a, b) => b.p - a.p).slice(0, 8);
   return html`
     <${Asker} value=${text} onInput=${setText} onRun=${ask} busy=${busy} rows=${6} label=${t("embed.label")} action=${t("embed")} />
     <${Trouble} error=${error} />
@@ -33,7 +36,7 @@ export default function Embeddings({ model, params, limits }) {
       <${Panel} title=${t("cosine")} name="cosine" ways=${{ svg: () => heatSvg({ matrix, rows: last.texts, columns: last.texts, full: 1, title: t("cosine") }), json: () => ({ texts: last.texts, cosine: last.cosine }), rows: () => [["", ...last.texts], ...last.cosine.map((each, i) => [last.texts[i], ...each])], numpy: () => `import numpy as np\n\ncosine = ${numpy(last.cosine)}\n` }}>
         <${Heat} matrix=${matrix} rows=${last.texts} columns=${last.texts} at=${at ?? { row, column: null }} onHover=${setAt} onPick=${(each) => setPinned(each.row)} largest=${48} label=${t("cosine")} /></${Panel}>
       <div class="stack"><${Plane} last=${last} row=${row} onPick=${setPinned} />
-      <${Panel} title=${t("nearest", { text: cut(last.texts[row], 40) })}><${Bars} full=${1} say=${(x) => fixed(x, 3)} rows=${last.cosine[row].map((p, j) => ({ name: last.texts[j], p, j })).filter((each) => each.j !== row).sort((a, b) => b.p - a.p).slice(0, 8)} /></${Panel}></div>
+      <${Panel} title=${t("nearest", { text: cut(last.texts[row], 40) })} name="nearest" ways=${barsWays(nearest, t("nearest", { text: cut(last.texts[row], 40) }), { full: 1, say: three })}><${Bars} full=${1} say=${three} rows=${nearest} /></${Panel}></div>
     </div></div>`}`;
 }
 
@@ -43,7 +46,7 @@ function Plane({ last, row, onPick }) {
   const [xs, ys] = [0, 1].map((axis) => last.plane.map((each) => each[axis]));
   const place = (value, all, size) => 28 + ((value - Math.min(...all)) / (Math.max(...all) - Math.min(...all) || 1)) * (size - 56);
   const seats = labelled(last.plane.map(([x, y]) => [place(x, xs, width), place(-y, ys.map((each) => -each), height)]), width);
-  return html`<${Panel} title=${t("plane")} note=${t("plane.note", { p: percent(last.kept) })} name="plane" ways=${{ svg: () => standalone(frame.current), json: () => ({ texts: last.texts, plane: last.plane }) }}>
+  return html`<${Panel} title=${t("plane")} note=${t("plane.note", { p: percent(last.kept) })} name="plane" ways=${{ svg: () => standalone(frame.current), json: () => ({ texts: last.texts, plane: last.plane }), rows: () => [["text", "x", "y"], ...last.plane.map((each, i) => [last.texts[i], ...each])] }}>
     <svg class="plane" ref=${frame} viewBox="0 0 ${width} ${height}" role="group" aria-label=${t("plane")}>${last.plane.map(([x, y], i) => {
       const [left, top] = [place(x, xs, width), place(-y, ys.map((each) => -each), height)];
       const near = last.cosine[row][i];

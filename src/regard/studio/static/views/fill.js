@@ -6,6 +6,7 @@ import { keep } from "studio/core/route.js";
 import { useWork } from "studio/core/hooks.js";
 import { Asker, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsSvg } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 
 const EXAMPLES = ["The capital of France is [MASK].", "She put the [MASK] in the [MASK].", "He went to the bank to deposit his [MASK]."];
@@ -28,6 +29,6 @@ export default function Fill({ model, params }) {
     <${Asker} value=${text} onInput=${setText} onRun=${ask} busy=${busy} examples=${EXAMPLES} rows=${1} label=${t("fill.label")} action=${t("fill")} />
     <${Trouble} error=${error} />
     ${last && html`<div class="stack"><p class="result" dir="auto">${last.text}</p>
-      <div class="cards">${last.gaps.map((gap, i) => html`<${Panel} title=${t("gap", { n: i + 1 })} name="gap-${i + 1}" ways=${{ json: () => gap, rows: () => [["token", "id", "p"], ...gap.map((each) => [each.token, each.id, each.p])] }}>
+      <div class="cards">${last.gaps.map((gap, i) => html`<${Panel} title=${t("gap", { n: i + 1 })} name="gap-${i + 1}" ways=${{ svg: () => barsSvg({ rows: gap.map((each) => ({ name: each.token, p: each.p })), title: last.text, full: 1 }), json: () => gap, rows: () => [["token", "id", "p"], ...gap.map((each) => [each.token, each.id, each.p])] }}>
         <${Bars} full=${1} rows=${gap.map((each, j) => ({ name: each.token, p: each.p, lit: j === 0, label: t("fill.put"), action: () => put(i, each.token) }))} /></${Panel}>`)}</div></div>`}`;
 }

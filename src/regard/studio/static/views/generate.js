@@ -8,13 +8,17 @@ import { useWork } from "studio/core/hooks.js";
 import { useKeys } from "studio/core/keys.js";
 import { Asker, Check, Count, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsWays, wordsSvg } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 import { Words } from "studio/parts/words.js";
 
+const QUESTIONS = ["What is the capital of France?", "Tell me a story about a small village by the sea.", "What are three things one should know about attention?"];
 const EXAMPLES = ["The capital of France is", "Once upon a time, in a small village by the sea,", "The three most important things about attention are"];
 
 export default function Generate({ model, params, limits }) {
-  const [text, setText] = useState(params.text ?? EXAMPLES[0]);
+  const chats = model.chat && params.raw !== "1"; // who is spoken to answers; who is not goes on
+  const examples = chats ? QUESTIONS : EXAMPLES;
+  const [text, setText] = useState(params.text ?? examples[0]);
   const [tokens, setTokens] = useState([]);
   const [done, setDone] = useState(null);
   const [at, setAt] = useState(null);
@@ -58,8 +62,10 @@ export default function Generate({ model, params, limits }) {
   const walk = (by) => tokens.length && setPinned(Math.max(0, Math.min(tokens.length - 1, (now ?? -1) + by)));
   useKeys({ ArrowLeft: () => walk(-1), ArrowRight: () => walk(1), Escape: () => setPinned(null) });
   const filtered = settings.temperature !== null || settings.top_k !== null || settings.top_p !== null;
+  const pieces = tokens.map((each, i) => ({ text: each.text, lit: i === now, shade: 0.9 * (1 - each.p_base), title: percent(each.p_base) }));
+  const others = token && choices(token).map((each) => ({ name: each.text, p: filtered ? each.p_final : each.p_base, was: filtered ? each.p_base : undefined, lit: each.id === token.id, faded: !each.kept, label: t("branch.here"), action: () => branch(now, each.id) }));
   return html`
-    <${Asker} value=${text} onInput=${setText} onRun=${(words) => ask(words)} onStop=${stop} busy=${busy} examples=${EXAMPLES} rows=${2} label=${t("prompt")} action=${t("write")}
+    <${Asker} value=${text} onInput=${setText} onRun=${(words) => ask(words)} onStop=${stop} busy=${busy} examples=${examples} rows=${2} label=${t(chats ? "prompt.chat" : "prompt")} action=${t("write")}
       more=${html`<${Count} label=${t("max")} value=${settings.max} min=${1} max=${limits.max_new} onChange=${(max) => ask(text, { max: max ?? 40 })} />
         <${Count} label=${t("temperature")} value=${settings.temperature} min=${0.05} max=${5} step=${0.05} placeholder="–" onChange=${(temperature) => ask(text, { temperature })} />
         <${Count} label="top-k" value=${settings.top_k} min=${1} max=${1000} placeholder="–" onChange=${(top_k) => ask(text, { top_k })} />
@@ -68,15 +74,15 @@ export default function Generate({ model, params, limits }) {
         ${model.chat && html`<${Check} label=${t("raw")} value=${settings.raw} onChange=${(raw) => ask(text, { raw })} />`}`} />
     <${Trouble} error=${error} />
     ${(tokens.length > 0 || busy) && html`<div class="sides">
-      <div class="stack"><${Panel} title=${t("written")} note=${done ? t(`reason.${done.reason}`, { n: tokens.length }) : ""} name="generated" ways=${done && { json: () => ({ prompt: text, ...done, tokens }), rows: () => [["i", "id", "text", "p before", "p after"], ...tokens.map((each) => [each.i, each.id, each.text, each.p_base, each.p_final])] }}>
+      <div class="stack"><${Panel} title=${t("written")} note=${done ? t(`reason.${done.reason}`, { n: tokens.length }) : ""} name="generated" ways=${done && { svg: () => wordsSvg({ items: pieces, title: text }), json: () => ({ prompt: text, ...done, tokens }), rows: () => [["i", "id", "text", "p before", "p after"], ...tokens.map((each) => [each.i, each.id, each.text, each.p_base, each.p_final])] }}>
         <p class="prompt soft" dir="auto">${text}</p>
-        <${Words} className="pieces flow" label=${t("written")} at=${now} items=${tokens.map((each, i) => ({ text: each.text, lit: i === now, shade: 0.9 * (1 - each.p_base), title: percent(each.p_base) }))} onHover=${setAt} onPick=${setPinned} />
+        <${Words} className="pieces flow" label=${t("written")} at=${now} items=${pieces} onHover=${setAt} onPick=${setPinned} />
         <p class="away" aria-live="polite">${done ? done.text : ""}</p>
         <p class="soft small">${t("generate.shade")}</p>
       </${Panel}>
       ${branches.length > 0 && html`<${Panel} title=${t("branches")}><ul class="plain-list">${branches.map((each) => html`<li><button class="button plain" onClick=${() => ask(text, {}, each.ids)}>${each.text}</button></li>`)}</ul></${Panel}>`}</div>
-      ${token && html`<${Panel} title=${t("instead", { word: shown(token.text), n: now + 1 })} note=${filtered ? t("before.after") : ""}>
-        <${Bars} full=${1} rows=${choices(token).map((each) => ({ name: each.text, p: filtered ? each.p_final : each.p_base, was: filtered ? each.p_base : undefined, lit: each.id === token.id, faded: !each.kept, label: t("branch.here"), action: () => branch(now, each.id) }))} />
+      ${token && html`<${Panel} title=${t("instead", { word: shown(token.text), n: now + 1 })} note=${filtered ? t("before.after") : ""} name="choices" ways=${barsWays(others, t("instead", { word: shown(token.text), n: now + 1 }), { full: 1 })}>
+        <${Bars} full=${1} rows=${others} />
         <p class="soft small">${t("rest", { p: percent(token.rest) })} ${filtered ? t("cut") : ""}</p>
       </${Panel}>`}
     </div>`}`;

@@ -8,6 +8,7 @@ import { useWork } from "studio/core/hooks.js";
 import { useKeys } from "studio/core/keys.js";
 import { Check, Choice, Segments, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsSvg, barsWays } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 import { Heads } from "studio/parts/heads.js";
 import { Patches } from "studio/parts/patches.js";
@@ -124,7 +125,7 @@ export default function Image({ model, params, limits }) {
       <div class="stack">
         ${caption && html`<${Panel} title=${t("caption")} name="caption" ways=${{ json: () => caption }}><p class="passage" dir="auto">${caption.text}</p>
           ${caption.alternatives.length > 0 && html`<h3 class="small soft">${t("caption.others")}</h3><ul class="plain-list small">${caption.alternatives.map((each) => html`<li dir="auto">${each.text} <span class="num soft">${fixed(each.score)}</span></li>`)}</ul>`}</${Panel}>`}
-        ${part("labels") && html`<${Panel} title=${t("classes")} name="classes" ways=${{ json: () => part("labels"), rows: () => [["label", "p"], ...part("labels").labels.map((each) => [each.name, each.p])] }}><${Bars} full=${1} rows=${part("labels").labels.slice(0, 10).map((each, i) => ({ name: each.name, p: each.p, lit: i === 0 }))} /></${Panel}>`}
-        ${weights && html`<${Panel} title=${t("looks", { word: shown(who) })}><${Bars} rows=${best.slice(0, 10).map((each) => ({ name: each.name, p: each.p, lit: each.i === at }))} say=${(p) => fixed(p, 4)} /></${Panel}>`}
+        ${part("labels") && html`<${Panel} title=${t("classes")} name="classes" ways=${{ svg: () => barsSvg({ rows: part("labels").labels.slice(0, 10), title: t("classes"), full: 1 }), json: () => part("labels"), rows: () => [["label", "p"], ...part("labels").labels.map((each) => [each.name, each.p])] }}><${Bars} full=${1} rows=${part("labels").labels.slice(0, 10).map((each, i) => ({ name: each.name, p: each.p, lit: i === 0 }))} /></${Panel}>`}
+        ${weights && html`<${Panel} title=${t("looks", { word: shown(who) })} name="looks" ways=${barsWays(best, t("looks", { word: shown(who) }), { say: (p) => fixed(p, 4) })}><${Bars} rows=${best.slice(0, 10).map((each) => ({ name: each.name, p: each.p, lit: each.i === at }))} say=${(p) => fixed(p, 4)} /></${Panel}>`}
       </div></div>`}`;
 }

@@ -8,6 +8,7 @@ import { useWork } from "studio/core/hooks.js";
 import { useKeys } from "studio/core/keys.js";
 import { Asker, Segments, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { wordsSvg } from "studio/parts/drawn.js";
 import { Words } from "studio/parts/words.js";
 
 const EXAMPLES = { pt: ["Incrivelmente, os desenvolvedores reorganizaram tudo.", "Olá, São Tomé!"], en: ["Unbelievably, tokenization splits rare words.", "The cost was $1,234.50 in 2026 🙂", "antidisestablishmentarianism"] };
@@ -35,12 +36,12 @@ export default function Tokens({ model, params }) {
     ${last && html`<div class="stack">
       <${Panel} title=${t("tokens.count", { n: whole(last.tokens.length), chars: whole(last.n_chars), bytes: whole(last.n_bytes) })} note=${last.algorithm} name="tokens"
         tools=${model.target && html`<${Segments} label=${t("tokens.side")} value=${side} options=${[["source", said(`language.${model.source}`, t("source"))], ["target", said(`language.${model.target}`, t("translation"))]]} onChange=${(value) => ask(text, { side: value })} />`}
-        ways=${{ json: () => last, rows: () => [["i", "id", "token", "text", "start", "end"], ...last.tokens.map((each) => [each.i, each.id, each.token, each.text, ...(each.span ?? ["", ""])])] }}>
+        ways=${{ svg: () => wordsSvg({ items: last.tokens.map((each) => ({ text: each.token, small: String(each.id), shade: 0.3 })), title: last.algorithm }), json: () => last, rows: () => [["i", "id", "token", "text", "start", "end"], ...last.tokens.map((each) => [each.i, each.id, each.token, each.text, ...(each.span ?? ["", ""])])] }}>
         <${Words} className="pieces coloured" label=${t("view.tokens")} at=${at} items=${last.tokens.map((token, i) => ({ text: token.token, special: token.special, small: String(token.id), lit: at === i, className: `c${i % 5}`, title: token.text }))} onHover=${setAt} onPick=${setAt} />
         <p class="reading num" aria-live="polite">${at !== null && last.tokens[at] ? `#${at} · id ${last.tokens[at].id} · “${shown(last.tokens[at].text)}”${last.tokens[at].span ? ` · ${last.tokens[at].span.join("–")}` : ""}` : ""}</p>
       </${Panel}>
       ${last.note && html`<p class="soft">${last.note}</p>`}
-      ${word && html`<${Panel} title=${t("tokens.word")}>
+      ${word && html`<${Panel} title=${t("tokens.word")} name="split" ways=${{ svg: () => wordsSvg({ items: word.tokens.map((each) => ({ text: each })), title: word.text }), json: () => word, rows: () => [["step", "symbols", "joined", "rank"], ...word.steps.map((each, i) => [i + 1, each.symbols.join(" "), each.parts.join(" + "), each.rank])] }}>
         <${Words} className="pieces" label=${t("tokens.word")} at=${number_} items=${last.words.map((each, i) => ({ text: each.text, lit: i === Math.min(number_, last.words.length - 1) }))} onPick=${(i) => keep({ word: i, step: null })} />
         <${Replay} key=${`${word.text} ${number_}`} word=${word} algorithm=${last.algorithm} step=${number(params.step)} />
       </${Panel}>`}

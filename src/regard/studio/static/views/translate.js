@@ -9,11 +9,12 @@ import { useKeys } from "studio/core/keys.js";
 import { numpy, rowsOf, standalone } from "studio/core/export.js";
 import { Asker, Check, Count, Trouble } from "studio/parts/controls.js";
 import { Panel } from "studio/parts/panel.js";
+import { barsWays } from "studio/parts/drawn.js";
 import { Bars } from "studio/parts/bars.js";
 import { Heat, heatSvg } from "studio/parts/heat.js";
 import { linesSvg } from "studio/parts/lines.js";
 import { Links } from "studio/parts/links.js";
-import { Tree, pathTo, plain } from "studio/parts/tree.js";
+import { FINISHED, Tree, pathTo, plain, visible } from "studio/parts/tree.js";
 import { grouped, merged } from "studio/parts/words.js";
 
 const EXAMPLES = {
@@ -36,10 +37,10 @@ export default function Translate({ model, params, limits }) {
   const prefix = params.prefix ?? "";
 
   const ask = (words = text, patch = {}) => {
-    const now = { text: words, beam, penalty, prefix: "", rank: null, ...patch };
+    const now = { text: words, beam, penalty, prefix: "", rank: null, q: null, ...patch };
     keep(now);
     if (!words.trim()) return;
-    setPinned(null);
+    setPinned(number(now.q ?? "") === null ? null : { row: number(now.q), column: null });
     run(async (signal) => {
       const body = { model: model.name, text: words, beam: now.beam, n_best: now.beam, length_penalty: now.penalty, prefix: numbers(now.prefix) };
       const found = await post("/api/translate", body, signal);
@@ -47,7 +48,8 @@ export default function Translate({ model, params, limits }) {
       return { found, stamp: Date.now() };
     });
   };
-  useEffect(() => { if (text) ask(text, { prefix, rank: params.rank }); }, []);
+  useEffect(() => { if (text) ask(text, { prefix, rank: params.rank, q: params.q }); }, []);
+  useEffect(() => { if (last) keep({ q: pinned?.row ?? null }); }, [pinned]);
 
   const sentence = last?.found.sentences[0];
   const hypothesis = sentence?.hypotheses[which];
@@ -72,16 +74,14 @@ export default function Translate({ model, params, limits }) {
         ways=${{ svg: () => linesSvg({ matrix: words.matrix, queries: words.below.map((w) => w.text), keys: words.above.map((w) => w.text), at: lit, title: hypothesis.text }), json: () => last.found, rows: () => [["", ...words.above.map((w) => w.text)], ...rowsOf(words.matrix).map((row, i) => [words.below[i].text, ...row])] }}>
         <${Links} ...${words} at=${lit} onHover=${hover} onPick=${pick} labels=${[t("source"), t("translation")]} langs=${[model.source, model.target]} />
       </${Panel}>
+      ${sentence.tree && html`<${Beam} sentence=${sentence} hypothesis=${hypothesis} words=${words} lit=${lit} node=${node} setNode=${(each) => { tour.stop(); setNode(each); }} onForce=${force} beam=${beam} />`}
       <div class="translate-grid">
-        <div class="stack"><${Panel} title=${t("alignment")} name="alignment-matrix" tools=${html`<a class="small" href=${address("attention", { model: model.name, text, ids: hypothesis.ids.join(","), present: params.present })}>${t("alignment.heads")}</a>`}
+        <${Panel} title=${t("alignment")} name="alignment-matrix" tools=${html`<a class="small" href=${address("attention", { model: model.name, text, ids: hypothesis.ids.join(","), present: params.present })}>${t("alignment.heads")}</a>`}
           ways=${matrixWays(words, hypothesis)}>
           <${Heat} matrix=${words.matrix} rows=${words.below.map((w) => w.text)} columns=${words.above.map((w) => w.text)} at=${lit} onHover=${hover} onStep=${setPinned} onPick=${pick} largest=${40} label=${t("alignment")} describe=${described(words)} />
         </${Panel}>
-        <${Alternatives} sentence=${sentence} hypothesis=${hypothesis} words=${words} row=${lit?.row ?? 0} onForce=${force} /></div>
-        <div class="stack">
-          ${sentence.tree && html`<${Beam} sentence=${sentence} hypothesis=${hypothesis} words=${words} lit=${lit} node=${node} setNode=${(each) => { tour.stop(); setNode(each); }} onForce=${force} beam=${beam} />`}
-          <${Best} sentence=${sentence} which=${which} onPick=${choose} />
-        </div>
+        <${Alternatives} sentence=${sentence} hypothesis=${hypothesis} words=${words} row=${lit?.row ?? 0} onForce=${force} />
+        <${Best} sentence=${sentence} which=${which} onPick=${choose} />
       </div>
       ${last.found.note && html`<p class="soft">${last.found.note}</p>`}
     </div>`}`;
@@ -165,13 +165,15 @@ function Beam({ sentence, hypothesis, words, lit, node, setNode, onForce, beam }
   const [whole, setWhole] = useState(false);
   const frame = useRef();
   const nodes = sentence.tree.nodes;
-  const hidden = nodes.filter((each) => each.reason === "pruned").length;
+  const best = sentence.hypotheses.length;
+  const hidden = nodes.length - visible(nodes, false, best).length;
   const step = lit?.row !== null && lit?.row !== undefined ? words.below[lit.row]?.tokens.at(-1) + 1 : null;
   const path = useMemo(() => pathOf(nodes, hypothesis.ids), [nodes, hypothesis]);
   const pointed = node?.id ?? (step ? path[step - 1]?.id : null);
   return html`<${Panel} title=${t("tree")} note=${t("tree.note", { beam })} name="beam-tree" tools=${html`<${Check} label=${t("tree.whole", { n: hidden })} value=${whole} onChange=${setWhole} />`}
     ways=${{ svg: () => standalone(frame.current), json: () => sentence.tree, rows: () => [["id", "parent", "step", "token", "p", "total", "score", "why"], ...nodes.map((each) => [each.id, each.parent ?? "", each.step, each.text ?? "", Math.exp(each.log_probability), each.total, each.score, each.why ?? ""])] }}>
-    <${Tree} nodes=${nodes} whole=${whole} lit=${pointed} onHover=${setNode} onPick=${(each) => onForce(pathTo(nodes, each.id).map((one) => one.token))} label=${t("tree")} svgRef=${frame} />
+    <p class="why-chosen">${why(sentence)}</p>
+    <${Tree} nodes=${nodes} whole=${whole} best=${best} lit=${pointed} onHover=${setNode} onPick=${(each) => onForce(pathTo(nodes, each.id).map((one) => one.token))} label=${t("tree")} svgRef=${frame} />
     <p class="reading" aria-live="polite">${node ? html`<b>${pathTo(nodes, node.id).map((each) => plain(each.text)).join(" ")}</b> ${percent(Math.exp(node.log_probability))} · ${node.why || t("tree.went")} · ${t("tree.score", { score: fixed(node.score) })}` : html`<span class="soft"><i class="greedy-dot"></i>${t("tree.hint")}</span>`}</p>
   </${Panel}>`;
 }
@@ -197,15 +199,27 @@ function Alternatives({ sentence, hypothesis, words, row, onForce }) {
   const parent = step === 0 ? 0 : path[step - 1]?.id;
   const rows = nodes.filter((node) => node.parent === parent).sort((a, b) => b.log_probability - a.log_probability);
   const before = hypothesis.ids.slice(0, step);
-  return html`<${Panel} title=${t("alternatives", { word: word?.text ?? "" })} className="alternatives">
-    <${Bars} full=${1} rows=${rows.slice(0, 8).map((node) => ({ name: plain(node.text), p: Math.exp(node.log_probability), lit: node.token === hypothesis.ids[step], label: t("tree.force"), action: () => onForce([...before, node.token]) }))} />
+  const listed = rows.slice(0, 8).map((node) => ({ name: plain(node.text), p: Math.exp(node.log_probability), lit: node.token === hypothesis.ids[step], label: t("tree.force"), action: () => onForce([...before, node.token]) }));
+  const title = t("alternatives", { word: word?.text ?? "" });
+  return html`<${Panel} title=${title} className="alternatives" name="alternatives" ways=${barsWays(listed, title, { full: 1 })}>
+    <${Bars} full=${1} rows=${listed} />
     ${rows.length === 0 && html`<p class="soft small">${t("alternatives.none")}</p>`}
   </${Panel}>`;
 }
 
+/** How likely a word of it is on the way, as a mean of its tokens: what the beam compares, in a number that says something. */
+const mean = (hypothesis) => Math.exp(hypothesis.log_probability / Math.max(1, hypothesis.ids.length));
+
+/** Why this one, in a sentence: it has the highest score of all that were finished. */
+function why({ hypotheses: [first, second], tree }) {
+  const best = { n: tree.nodes.filter((node) => FINISHED.includes(node.reason)).length, score: fixed(first.score), p: percent(mean(first)) };
+  return second ? t("chosen.of", { ...best, text: second.text, other: fixed(second.score), q: percent(mean(second)) }) : t("chosen.alone", best);
+}
+
 function Best({ sentence, which, onPick }) {
-  return html`<${Panel} title=${t("nbest")} className="nbest">
-    <ol class="best">${sentence.hypotheses.map((each, i) => html`<li><button type="button" aria-pressed=${i === which} class="button plain" onClick=${() => onPick(i)}><span dir="auto">${each.text}</span><span class="num soft">${fixed(each.score)}</span></button></li>`)}</ol>
+  const table = () => [["text", "score", "log-probability", "p a token"], ...sentence.hypotheses.map((each) => [each.text, each.score, each.log_probability, mean(each)])];
+  return html`<${Panel} title=${t("nbest")} note=${t("nbest.note")} className="nbest" name="translations" ways=${{ json: () => sentence.hypotheses, rows: table }}>
+    <ol class="best">${sentence.hypotheses.map((each, i) => html`<li><button type="button" aria-pressed=${i === which} class="button plain" onClick=${() => onPick(i)}><span dir="auto">${each.text}</span><span class="num soft">${percent(mean(each))} <small>${fixed(each.score)}</small></span></button></li>`)}</ol>
     ${sentence.greedy && html`<p class="soft small"><i class="greedy-dot"></i>${sentence.greedy.text === sentence.hypotheses[0].text ? t("greedy.same") : t("greedy.other", { text: sentence.greedy.text })}</p>`}
   </${Panel}>`;
 }
