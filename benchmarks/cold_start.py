@@ -76,7 +76,7 @@ def translate(model: Path | None) -> Job:
 
 
 def generate(_: Path | None) -> Job:
-    text, file = "What is the capital of France?", path_of("smollm2")
+    text, file = "What is the capital of Japan?", path_of("smollm2")
     return Job(["generate", "--max-new", NEW, text], [GENERATE, str(file.parent), file.name, text, NEW])
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  regard generate "What is the capital of France?"
+  regard generate "What is the capital of Japan?"
   regard generate --system "Answer in one word." "What is 2 + 2?"
   regard generate --temperature 0.8 --top-p 0.9 --seed 1 "Tell me a story."
   regard generate --raw --max-new 50 --stop . "Once upon a time"

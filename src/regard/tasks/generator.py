@@ -29,7 +29,7 @@ FIRST_CHUNK, LAST_CHUNK = 8, 256
 
 
 class Generator:
-    """`generate("What is the capital of France?")` gives a `Generation`.
+    """`generate("What is the capital of Japan?")` gives a `Generation`.
 
     A model with a chat template is asked through it; `raw` continues the text as it stands. Models without one
     always do. The likeliest token is written, or with `sampling` one that is drawn; the text ends before the first

@@ -13,6 +13,7 @@ from regard.errors import UserError
 from regard.layers.embedding import TokenTable
 from regard.layers.head import Unembed
 from regard.layers.linear import Linear, hold
+from regard.layers.position import sinusoids
 from regard.layers.short import ShortWeight
 from regard.models.base import without_memory
 from regard.weights.keymap import Source
@@ -70,15 +71,13 @@ def check_copies(path: Path, copies: Mapping[str, str], entries: Mapping[str, En
         require(same, what, hint)
 
 
-def check_implied(path: Path, implied: Callable[[], Mapping[str, Tensor]], entries: Mapping[str, Entry]) -> None:
-    """Nor may a file hold other positions than the sinusoids; how many there are is known before they are computed."""
-    with without_memory():
-        shapes = {name: tuple(tensor.shape) for name, tensor in implied().items() if name in entries}
-    for name, shape in shapes.items():
-        what = f"{path}: {name} has shape {list(entries[name].shape)}, expected {list(shape)}"
-        require(entries[name].shape == shape, what, "check max_position_embeddings and d_model in config.json")
-    for name, ours in implied().items() if shapes else ():
-        if name in shapes:
+def check_implied(path: Path, implied: Mapping[str, tuple[int, int]], entries: Mapping[str, Entry]) -> None:
+    """Nor may a file hold other positions than the sinusoids; how many there are is compared before any is computed."""
+    for name, shape in implied.items():
+        if name in entries:
+            what = f"{path}: {name} has shape {list(entries[name].shape)}, expected {list(shape)}"
+            require(entries[name].shape == shape, what, "check max_position_embeddings and d_model in config.json")
+            ours = sinusoids(*shape, interleaved=False)
             same = torch.allclose(read_one(entries[name]).float(), ours, rtol=0, atol=1e-2)  # rounded as the file is
             what = f"{path}: {name} is not the same as the sinusoids that stand for positions"
             require(same, what, "no other positions can be had here; get the file again")

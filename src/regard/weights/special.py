@@ -22,8 +22,8 @@ class Special:
     "From our configuration to keys of config.json."
     constants: Callable[[Any, Mapping[str, Tensor]], dict[str, Tensor]] = lambda config, theirs: {}
     "Tensors that follow from the configuration, or from the others, and are written because transformers expects them."
-    implied: Callable[[Any], dict[str, Tensor]] = lambda config: {}
-    "Tensors that follow from the configuration: a file that holds others is another model."
+    implied: Callable[[Any], dict[str, tuple[int, int]]] = lambda config: {}
+    "Tables of sinusoids, by their shape: a file that holds other numbers there is another model."
     heads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     "What a model is for -> its settings, where not a class of theirs says so but a key."
 
@@ -156,9 +156,8 @@ _PEGASUS = {"normalize_before": True, "normalize_embedding": False, "forced_eos_
 "What CTranslate2 asks the file for, and no end that transformers would force where ours has another number."
 
 
-def _positions(config: Any) -> dict[str, Tensor]:
-    table = sinusoids(config.max_len, config.d_model, interleaved=False)
-    return {f"model.{side}.embed_positions.weight": table.clone() for side in ("encoder", "decoder")}
+def _positions(config: Any) -> dict[str, tuple[int, int]]:
+    return {f"model.{side}.embed_positions.weight": (config.max_len, config.d_model) for side in ("encoder", "decoder")}
 
 
 def _read_captioner(theirs: Theirs, _names: Collection[str]) -> dict[str, Any]:
@@ -210,7 +209,10 @@ SPECIAL: dict[str, Special] = {
     "pegasus": Special(
         _read_bart,
         lambda config: _write_bart(config) | _PEGASUS,
-        lambda config, theirs: _unused_table(config, theirs) | _positions(config),
+        lambda config, theirs: (
+            _unused_table(config, theirs)
+            | {name: sinusoids(*shape, interleaved=False) for name, shape in _positions(config).items()}
+        ),
         _positions,
     ),
     "regard-recurrent": Special(

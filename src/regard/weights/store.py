@@ -104,7 +104,7 @@ def load_directory(directory: Path, held: Held | None, *, empty: bool = False, a
     if not empty:
         wanted = {source.theirs for source in sources}
         check_copies(directory, layout.tied(wanted), entries)
-        check_implied(directory, lambda: layout.special.implied(model.config), entries)
+        check_implied(directory, layout.special.implied(model.config), entries)
         assign(model, sources, reader(entries, held), held)
     return model
 
