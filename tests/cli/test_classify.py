@@ -180,7 +180,7 @@ def test_without_a_model_the_way_to_one_is_told(capsys: pytest.CaptureFixture[st
     assert run(["classify", "text"]) == 2
     shown = capsys.readouterr().err
     assert "--model" in shown
-    assert "`regard train --task classify --data reviews.csv --init minilm`" in shown
+    assert "`regard train --task classify --data reviews.csv --init minilm --out runs/reviews`" in shown
     assert "--zero-shot --labels" in shown
 
 

@@ -77,7 +77,7 @@ NUMBERS = "text,label\n" + "".join(f"film {i},{i}\n" for i in range(20))
 @pytest.mark.parametrize("number", ["nan", "inf", "1e999", "1e300", "two"])
 def test_what_is_no_finite_number_is_refused_with_its_line(train: Train, capsys: Captured, number: str) -> None:
     assert train("classify", "a.csv", f"{NUMBERS}x,{number}\n", "--set", "data.numbers=true") == 3
-    assert f"a.csv, line 22: '{number}' is no number that can be learnt" in capsys.readouterr().err
+    assert f"a.csv, line 22: '{number}' is not a number that can be learnt" in capsys.readouterr().err
 
 
 SETTINGS = [

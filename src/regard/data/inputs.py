@@ -34,6 +34,8 @@ class Input(NamedTuple):
     segments: list[int]
     n_cut: int
     "Tokens that had no room."
+    n_own: int
+    "Tokens of the texts themselves, not of what stands around them."
 
 
 def second_text(segments: Sequence[int]) -> int:
@@ -63,19 +65,20 @@ def inputs_of(rows: Sequence[Row], tokenizer: Tokenizer, settings: InputSettings
 def _input(found: Encoding, settings: InputSettings) -> Input:
     segments = found.segments if settings.segments else [0] * len(found)
     if settings.max_len is None or len(found) <= settings.max_len:
-        return Input(found.ids, segments, 0)
+        return Input(found.ids, segments, 0, len(found) - found.parts.count(None))
     places = list(_kept(found.parts, settings.max_len, settings.cut_left))
-    n_cut = len(found) - len(places)
-    return Input([found.ids[i] for i in places], [segments[i] for i in places], n_cut)
+    n_cut, n_own = len(found) - len(places), sum(found.parts[i] is not None for i in places)
+    return Input([found.ids[i] for i in places], [segments[i] for i in places], n_cut, n_own)
 
 
 def _kept(parts: Sequence[int | None], max_len: int, cut_left: bool) -> Iterator[int]:
     """The places of the tokens that stay."""
     counts = parts.count(0), parts.count(1)
     room = max_len - (len(parts) - sum(counts))
-    if room < sum(map(bool, counts)):  # at least a token of each
+    if room < 0:
+        around = len(parts) - sum(counts)
         raise UserError(
-            f"of {max_len} tokens {len(parts) - sum(counts)} stand around each text, and none are left for it",
+            f"texts of at most {max_len} tokens have no room for the {around} that stand around each",
             "raise data.max_len, or model_max_length in tokenizer_config.json",
         )
     shorter = min(*counts, room // 2)

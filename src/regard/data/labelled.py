@@ -57,6 +57,9 @@ class Labelled(OfOneTokenizer):
             if not all(map(str.strip, row[:-1])):
                 yield Encoded([], is_empty=True)
             else:
+                if found.n_cut and found.n_own < len(row) - 1:
+                    what = f"of {self.max_len} tokens {len(found.ids) - found.n_own} stand around each text"
+                    raise UserError(f"{what}, and none are left for it", "raise data.max_len")
                 example = [found.ids, [second_text(found.segments)], self._target(row[-1].strip())]
                 yield Encoded([example], n_too_many=found.n_cut and len(found.ids) + found.n_cut)
 
@@ -75,7 +78,7 @@ class Labelled(OfOneTokenizer):
                 return list(struct.unpack("<2H", struct.pack("<f", number)))
         except (ValueError, OverflowError):
             pass
-        raise UserError(f"'{cut(label, QUOTED)}' is no number that can be learnt", "expected one such as 2.5")
+        raise UserError(f"'{cut(label, QUOTED)}' is not a number that can be learnt", "expected one such as 2.5")
 
 
 @dataclass

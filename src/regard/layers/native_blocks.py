@@ -93,9 +93,10 @@ class NativeBlocks:
         self._run.argtypes = POINTER(CBlock), c_int64, c_void_p, c_int64, c_int64, POINTER(CView), c_int64
 
     def fits(self, x: Tensor, context: Context) -> bool:
-        mask, few = context.mask, not self.floats or x.size(0) * x.size(1) < MANY
+        mask, writes = context.mask, context.state is not None
+        few = not self.floats or (writes and x.size(0) * x.size(1) < MANY)  # in float32 reading is left to MKL
         plain = mask.grid is None and not mask.n_global and mask.documents is None
-        if context.state is None:
+        if not writes:
             plain = plain and mask.positions is None
         return few and plain and x.dtype == torch.float32 and x.is_cpu
 
