@@ -34,8 +34,6 @@ class Input(NamedTuple):
     segments: list[int]
     n_cut: int
     "Tokens that had no room."
-    n_own: int
-    "Tokens of the texts themselves, not of what stands around them."
 
 
 def second_text(segments: Sequence[int]) -> int:
@@ -65,10 +63,10 @@ def inputs_of(rows: Sequence[Row], tokenizer: Tokenizer, settings: InputSettings
 def _input(found: Encoding, settings: InputSettings) -> Input:
     segments = found.segments if settings.segments else [0] * len(found)
     if settings.max_len is None or len(found) <= settings.max_len:
-        return Input(found.ids, segments, 0, len(found) - found.parts.count(None))
+        return Input(found.ids, segments, 0)
     places = list(_kept(found.parts, settings.max_len, settings.cut_left))
-    n_cut, n_own = len(found) - len(places), sum(found.parts[i] is not None for i in places)
-    return Input([found.ids[i] for i in places], [segments[i] for i in places], n_cut, n_own)
+    n_cut = len(found) - len(places)
+    return Input([found.ids[i] for i in places], [segments[i] for i in places], n_cut)
 
 
 def _kept(parts: Sequence[int | None], max_len: int, cut_left: bool) -> Iterator[int]:

@@ -53,13 +53,14 @@ class Labelled(OfOneTokenizer):
             hint = "name the column of the text (or both), then that of the label, with data.columns"
             raise UserError(f"a row has {len(rows[0])} columns; expected a text, perhaps a second one, a label", hint)
         inputs = inputs_of([row[:-1] for row in rows], self.tokenizer, InputSettings(self.max_len))
+        around = len(inputs_of([("",) * (len(rows[0]) - 1)], self.tokenizer, InputSettings())[0].ids)
         for row, found in zip(rows, inputs, strict=True):
             if not all(map(str.strip, row[:-1])):
                 yield Encoded([], is_empty=True)
             else:
-                if found.n_cut and found.n_own < len(row) - 1:
-                    what = f"of {self.max_len} tokens {len(found.ids) - found.n_own} stand around each text"
-                    raise UserError(f"{what}, and none are left for it", "raise data.max_len")
+                if found.n_cut and self.max_len - around < len(row) - 1:
+                    what = f"of {self.max_len} tokens {around} stand around each text, and none are left for it"
+                    raise UserError(what, "raise data.max_len")
                 example = [found.ids, [second_text(found.segments)], self._target(row[-1].strip())]
                 yield Encoded([example], n_too_many=found.n_cut and len(found.ids) + found.n_cut)
 
