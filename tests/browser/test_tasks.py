@@ -71,7 +71,7 @@ def test_the_answer_is_marked_where_it_stands(visit: Opener, studio: Server) -> 
     found = studio.ask("/api/answer", model="tiny-answer", **asked, top=5)
     page = visit(f"/answer?question=Who?&context={asked['context']}", ready="mark")
     assert page.locator("mark").inner_text() == found["answers"][0]["text"]
-    page.get_by_role("region", name="Best answers").locator("button").nth(1).click()
+    page.get_by_role("region", name="Best answers").locator(".bars button").nth(1).click()
     assert page.locator("mark").inner_text() == found["answers"][1]["text"]
 
 
