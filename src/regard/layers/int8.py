@@ -31,6 +31,7 @@ ROWS = 4096
 class Int8Weight(ShortWeight):
     exact = True
     kind = EIGHT
+    ahead = ("avx2",)
 
     def __init__(self, values: Tensor, scales: Tensor, *, table: bool = False) -> None:
         super().__init__(values, table=table)  # (N, K) int8

@@ -38,6 +38,8 @@ class ShortWeight(ABC):
 
     kind: int
     "As the compiled library calls it."
+    ahead: tuple[str, ...] = ()
+    "Levels on which it is ahead of PyTorch for many rows, too."
 
     def native(self, bias: Tensor | None) -> CWeight | None:
         """As the compiled library reads it, which wants the values as they stand."""
@@ -46,9 +48,10 @@ class ShortWeight(ABC):
     def pack(self, bias: Tensor | None = None, *, many_rows: bool = False) -> None:
         """Into the order in which PyTorch's kernel reads, if it is needed, is there and it is not yet done.
 
-        The compiled library reads the values as they stand; for `many_rows` PyTorch's kernel is the faster one.
+        The compiled library reads the values as they stand; for `many_rows` PyTorch's kernel may be the faster one.
         """
-        if self.packed is None and (many_rows or native() is None):
+        library = native()
+        if self.packed is None and (library is None or (many_rows and library.level not in self.ahead)):
             self.pack_for_torch(bias)
 
     @abstractmethod

@@ -39,8 +39,6 @@ void settle(const Attention *a, const View *view, int64_t layer, float *qkv, int
     }
 }
 
-#define INLINE static inline __attribute__((always_inline))
-
 INLINE float dot(const float *a, const float *b, int64_t n) {
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)

@@ -6,7 +6,10 @@
 
    Letters as in docs/notation.md: B rows of T tokens are M = B * T vectors of width D; H heads of width K, G of keys. */
 
+#include <math.h>
 #include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
 
 enum kind { FLOAT, HALF, EIGHT };
 enum activation { RELU, GELU, GELU_TANH, SILU, TANH };
@@ -79,11 +82,20 @@ typedef struct { /* rows to be multiplied, rounded where the weights are */
     int64_t m;
 } Rows;
 
+/* A sum in eight bits as a number: its row's scale, its column's, the bias. In one rounding, said so that no compiler
+   makes two of it in one place and one in another. */
+INLINE float scaled(const Weight *w, float sum, float scale, int64_t column) {
+    return fmaf(sum, scale * w->scales[column], w->bias ? w->bias[column] : 0.0f);
+}
+
 /* products.c */
 void share(int64_t total, int64_t step, Team team, int64_t *low, int64_t *high);
 void prepare(const Weight *w, Rows rows, Team team);
 void product(const Weight *w, Rows rows, float *out, int add, Team team);
 void look_up(const Weight *table, int64_t row, float *out);
+
+/* panels.c */
+void product_of_many(const Weight *w, Rows rows, float *out, int add, Team team);
 
 /* attention.c */
 void settle(const Attention *a, const View *view, int64_t layer, float *qkv, int64_t rows, int64_t tokens, Team team);

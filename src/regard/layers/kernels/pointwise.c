@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* e^x to the last bits of a float: x = n ln 2 + r, and a polynomial for r. In a form that the compiler turns into vectors. */
 INLINE float exponential(float x) {
     x = x < -87.0f ? -87.0f : x;

@@ -29,7 +29,6 @@ static inline float SUM(vec v) {
 }
 #endif
 
-#define INLINE static inline __attribute__((always_inline))
 #define MOST 4 /* rows or columns of a tile, at most */
 #define SOME 64 /* rows that stay in the cache while all columns pass by */
 
@@ -208,27 +207,21 @@ INLINE void tile_float(const void *w, const float *x, int64_t k, int half, int R
 
 /* ---- a product ---- */
 
-/* In one rounding, said so that no compiler makes two of it in one place and one in another. */
-INLINE void put(const Weight *w, float sum, float scale, float *out, int64_t column, int add) {
-    float value = fmaf(sum, scale, w->bias ? w->bias[column] : 0.0f);
-    out[column] = add ? out[column] + value : value;
-}
-
 INLINE void tile(const Weight *w, Rows rows, int64_t row, int64_t column, int kind, int R, int C, float *out, int add) {
-    if (kind == EIGHT) {
-        int sums[MOST][MOST];
-        tile_eight((const int8_t *)w->values + column * w->k, rows.rounded + row * w->k, w->k, R, C, sums);
-        for (int r = 0; r < R; r++)
-            for (int c = 0; c < C; c++)
-                put(w, (float)sums[r][c], rows.scales[row + r] * w->scales[column + c], out + (row + r) * w->n,
-                    column + c, add);
-        return;
-    }
+    int whole[MOST][MOST];
     float sums[MOST][MOST];
-    const char *values = (const char *)w->values + column * w->k * (kind == HALF ? 2 : 4);
-    tile_float(values, rows.x + row * w->k, w->k, kind == HALF, R, C, sums);
+    const char *values = (const char *)w->values + column * w->k * (kind == EIGHT ? 1 : kind == HALF ? 2 : 4);
+    if (kind == EIGHT)
+        tile_eight((const int8_t *)values, rows.rounded + row * w->k, w->k, R, C, whole);
+    else
+        tile_float(values, rows.x + row * w->k, w->k, kind == HALF, R, C, sums);
     for (int r = 0; r < R; r++)
-        for (int c = 0; c < C; c++) put(w, sums[r][c], 1.0f, out + (row + r) * w->n, column + c, add);
+        for (int c = 0; c < C; c++) {
+            float *place = out + (row + r) * w->n + column + c;
+            float value = kind == EIGHT ? scaled(w, (float)whole[r][c], rows.scales[row + r], column + c)
+                                        : sums[r][c] + (w->bias ? w->bias[column + c] : 0.0f);
+            *place = add ? *place + value : value;
+        }
 }
 
 INLINE void product_of(const Weight *w, Rows rows, float *out, int add, Team team, int kind, int R, int C) {
@@ -253,6 +246,14 @@ INLINE void product_of(const Weight *w, Rows rows, float *out, int add, Team tea
 
 void product(const Weight *w, Rows rows, float *out, int add, Team team) {
     int one = rows.m == 1; /* which waits for memory: few columns at once come as one stream */
+#ifndef __AVX512VNNI__
+    if (w->kind == EIGHT) {
+        int64_t many = rows.m % 16 < 12 ? rows.m / 16 * 16 : rows.m; /* a panel that is nearly full is worth it */
+        if (many) product_of_many(w, (Rows){rows.x, rows.rounded, rows.scales, many}, out, add, team);
+        rows = (Rows){rows.x + many * w->k, rows.rounded + many * w->k, rows.scales + many, rows.m - many};
+        out += many * w->n;
+    }
+#endif
     if (w->kind == EIGHT && one) product_of(w, rows, out, add, team, EIGHT, 1, 1);
     if (w->kind == EIGHT && !one) product_of(w, rows, out, add, team, EIGHT, 4, C_EIGHT);
     if (w->kind == HALF && one) product_of(w, rows, out, add, team, HALF, 1, 2);
