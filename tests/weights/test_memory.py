@@ -38,6 +38,19 @@ def test_opening_takes_at_most_a_quarter_more_memory_than_the_file(directory: Pa
     assert time.perf_counter() - start < 30
 
 
+@pytest.mark.parametrize(("kind", "share"), [("int8", 0.25), ("half", 0.5)])
+def test_opening_in_fewer_bits_never_holds_the_whole_file(directory: Path, kind: str, share: float) -> None:
+    """What is rounded is read in parts: a quarter or a half of the file, and one part."""
+    size = (directory / "model.safetensors").stat().st_size
+    message, grown = measured(
+        f"from regard.layers.{kind} import {kind.capitalize()}Weight; regard.load_model(sys.argv[1], "
+        f"dtype={kind.capitalize()}Weight)",
+        directory,
+    )
+    assert not message
+    assert share * size < grown < (share + 0.25) * size
+
+
 def test_opening_without_use_reads_little(directory: Path) -> None:
     """The file is mapped, and a model without memory reads no weight: what is not looked at is not read."""
     device = "cpu" if "bert" in directory.name else "meta"

@@ -14,10 +14,12 @@ from regard.errors import UserError
 from regard.layers import int8
 from regard.layers.half import HalfWeight, has_kernel
 from regard.layers.int8 import Int8Weight
+from regard.layers.short import ShortWeight
 from regard.models.base import Model
 from regard.pretrained.bundled import TRANSLATOR, by_name
 from regard.weights import precision
 from regard.weights.precision import bytes_of, chosen, is_lossless
+from regard.weights.store import load_model, save_model
 from tasks import generators, translators
 
 
@@ -135,3 +137,23 @@ def test_int8_translations_look_inside_themselves_too(tmp_path: Path) -> None:
     rows = written.alignment().weights.sum(-1)
     torch.testing.assert_close(rows, torch.ones_like(rows))
     assert int8.largest_step() in (63, 127)
+
+
+@pytest.mark.parametrize("kind", [Int8Weight, HalfWeight])
+@pytest.mark.parametrize("name", ["gpt2", "bert", "marian", "t5"])
+def test_rounded_in_parts_is_rounded_at_once(
+    name: str, kind: type[ShortWeight], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three rows at a time, which leave one or two over, or all of them."""
+    save_model(tiny.make(name), tmp_path)
+    found = []
+    for rows in (3, 4096):
+        monkeypatch.setattr("regard.weights.fit.ROWS", rows)
+        model = load_model(tmp_path, dtype=kind)
+        weights = {name: getattr(module, "weight", None) for name, module in model.named_modules()}
+        found.append({name: each for name, each in weights.items() if isinstance(each, ShortWeight)})
+    some, whole = found
+    assert some.keys() == whole.keys() != set()
+    for each in some:
+        assert torch.equal(some[each].plain(), whole[each].plain())
+        assert torch.equal(getattr(some[each], "scales", torch.ones(1)), getattr(whole[each], "scales", torch.ones(1)))

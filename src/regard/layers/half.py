@@ -6,7 +6,7 @@ the rows. For the few rows of a decoding step no other product of a CPU without 
 is no slower than float32.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -27,12 +27,15 @@ class HalfWeight(ShortWeight):
     "What the kernel adds by itself."
 
     @classmethod
-    def of(cls, weight: Tensor, *, table: bool = False) -> "HalfWeight":
-        whole = weight.float()
-        sound = is_sound(whole)
-        made = cls((whole.clamp(-LARGEST, LARGEST) if sound else whole).half(), table=table)
-        # Now, that float32 is at hand: such a table is the largest of all matrices.
-        if table and sound and native() is None and has_kernel():
+    def of_parts(cls, parts: Iterable[Tensor], shape: Sequence[int], *, table: bool = False) -> "HalfWeight":
+        if table and native() is None and has_kernel():  # packed now, that float32 is at hand: tables are the largest
+            parts = [whole := torch.cat([part.float() for part in parts])]
+        values, end = torch.empty(*shape, dtype=torch.float16), 0
+        for some in parts:
+            start, end = end, end + len(some)
+            values[start:end] = some.float().clamp(-LARGEST, LARGEST) if is_sound(some) else some
+        made = cls(values, table=table)
+        if table and native() is None and has_kernel() and is_sound(whole):
             made.packed_as(prepack(whole, None))
         return made
 

@@ -11,7 +11,7 @@ it is (Ashkboos et al. 2024, QuaRot).
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,8 +24,6 @@ from regard.layers.short import Function, ShortWeight, kernel
 
 FBGEMM = kernel("quantized", "linear_with_input_q_dq_qweight_dq_output_fp32")
 TINY = torch.finfo(torch.float32).tiny
-ROWS = 4096
-"Rows that are rounded at once."
 
 
 class Int8Weight(ShortWeight):
@@ -38,14 +36,16 @@ class Int8Weight(ShortWeight):
         self.scales = scales  # (N) float
 
     @classmethod
-    def of(cls, weight: Tensor, *, table: bool = False) -> "Int8Weight":
-        """Turned, then rounded to 127 steps on either side of zero, row by row; some rows at a time, to save memory."""
-        values, scales = torch.empty(weight.shape, dtype=torch.int8), torch.empty(len(weight))
-        for some, rounded, scale in zip(*(each.split(ROWS) for each in (weight, values, scales)), strict=True):
+    def of_parts(cls, parts: Iterable[Tensor], shape: Sequence[int], *, table: bool = False) -> "Int8Weight":
+        """Turned, then rounded to 127 steps on either side of zero, row by row."""
+        values, scales, end = torch.empty(*shape, dtype=torch.int8), torch.empty(shape[0]), 0
+        for some in parts:
+            start, end = end, end + len(some)
             turned = turn(some.float())
             largest = torch.maximum(turned.amax(-1), -turned.amin(-1))
-            scale.copy_(largest.clamp_(min=TINY * 127) / 127)
-            rounded.copy_(turned.div_(scale[:, None]).round_())
+            scale = largest.clamp_(min=TINY * 127) / 127
+            scales[start:end] = scale
+            values[start:end] = turned.div_(scale[:, None]).round_()
         return cls(values, scales, table=table)
 
     @classmethod

@@ -1,7 +1,7 @@
 """A matrix in fewer bits than a float32, of which a linear layer or a table sees what it can do, not how it is held."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 import torch
@@ -10,6 +10,8 @@ from torch import Tensor
 from regard.layers.native import CWeight, described, native, ready_product
 
 Function = Callable[[Tensor], Tensor]
+ROWS = 4096
+"Rows that are rounded at once."
 
 
 class ShortWeight(ABC):
@@ -27,9 +29,14 @@ class ShortWeight(ABC):
         self._last: tuple[Tensor | None, Function] | None = None
 
     @classmethod
-    @abstractmethod
     def of(cls, weight: Tensor, *, table: bool = False) -> Self:
         """Rounded; of a `table` rows are asked for as well."""
+        return cls.of_parts(weight.split(ROWS), weight.shape, table=table)
+
+    @classmethod
+    @abstractmethod
+    def of_parts(cls, parts: Iterable[Tensor], shape: Sequence[int], *, table: bool = False) -> Self:
+        """Rounded some rows at a time, so that no more of them need be in memory."""
 
     @classmethod
     @abstractmethod

@@ -1,7 +1,7 @@
 """Putting a file's tensors into a model that was built without memory, once every name and shape is known to fit."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from regard.layers.embedding import TokenTable
 from regard.layers.head import Unembed
 from regard.layers.linear import Linear, hold
 from regard.layers.position import sinusoids
-from regard.layers.short import ShortWeight
+from regard.layers.short import ROWS, ShortWeight
 from regard.models.base import without_memory
 from regard.weights.keymap import Source
-from regard.weights.tensorfile import FLOATS, Entry, read_one
+from regard.weights.tensorfile import FLOATS, Entry, Read, read_one
 
 Held = torch.dtype | type[ShortWeight]
 "As what weights are held: all as one type, or matrices as short weights and the rest in float32."
@@ -83,13 +83,20 @@ def check_implied(path: Path, implied: Mapping[str, tuple[int, int]], entries: M
             require(same, what, "no other positions can be had here; get the file again")
 
 
-def assign(model: nn.Module, sources: Iterable[Source], read: Callable[[Source], Tensor], held: Held | None) -> None:
+def assign(model: nn.Module, sources: Iterable[Source], read: Read, held: Held | None) -> None:
     """One tensor at a time, so that no second copy of the weights is ever held.
 
-    The largest comes first, while there is nothing beside it.
+    The largest comes first, while there is nothing beside it; what is to be short is read and rounded in parts.
     """
-    sizes = {name: tensor.numel() for name, tensor in model.state_dict().items()}
-    for source in sorted(sources, key=lambda source: -sum(sizes[name] for name in source.ours)):
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    for source in sorted(sources, key=lambda source: -sum(shapes[name].numel() for name in source.ours)):
+        owner, _, leaf = source.ours[0].rpartition(".")
+        layer = model.get_submodule(owner)
+        if isinstance(held, type) and source.edit.is_plain and is_shortened(layer) and leaf == "weight":
+            shape = shapes[source.ours[0]]
+            parts = (read(source, slice(at, at + ROWS)) for at in range(0, shape[0], ROWS))
+            hold(layer, "weight", held.of_parts(parts, shape, table=isinstance(layer, TokenTable)))
+            continue
         tensor = read(source)
         if held is not None:
             tensor = tensor.to(held if isinstance(held, torch.dtype) else torch.float32)
@@ -101,7 +108,11 @@ def assign(model: nn.Module, sources: Iterable[Source], read: Callable[[Source],
                 shorten(layer, held)
 
 
+def is_shortened(layer: nn.Module) -> bool:
+    return isinstance(layer, Linear | TokenTable | Unembed)
+
+
 def shorten(model: nn.Module, kind: type[ShortWeight]) -> None:
     for layer in model.modules():
-        if isinstance(layer, Linear | TokenTable | Unembed) and isinstance(layer.weight, Tensor):
+        if is_shortened(layer) and isinstance(layer.weight, Tensor):
             hold(layer, "weight", kind.of(layer.weight.detach(), table=isinstance(layer, TokenTable)))

@@ -23,7 +23,7 @@ from regard.errors import UserError, pick
 from regard.models.gpt import Gpt, GptConfig
 from regard.weights.fit import Held, assign, check, described_by
 from regard.weights.keymap import Edit, KeyMap, Source, plain
-from regard.weights.tensorfile import Entry
+from regard.weights.tensorfile import ALL, Entry
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY, _MAX_COUNT = 8, 9, 1_000_000
@@ -47,10 +47,10 @@ class GgufFile:
     metadata: dict[str, Any]
     tensors: dict[str, Packed]
 
-    def read(self, source: Source) -> Tensor:
-        """One tensor, dequantised to float32."""
+    def read(self, source: Source, rows: slice = ALL) -> Tensor:
+        """One tensor, or some of its rows, dequantised to float32."""
         entry = self.tensors[source.theirs]
-        raw = np.memmap(self.path, dtype=np.uint8, mode="r", offset=entry.start, shape=entry.packed_shape)
+        raw = np.memmap(self.path, dtype=np.uint8, mode="r", offset=entry.start, shape=entry.packed_shape)[rows]
         if entry.kind == GGMLQuantizationType.F32:
             return torch.from_numpy(np.array(raw).view(np.float32))
         try:

@@ -25,6 +25,9 @@ MAX_HEADER_BYTES, MAX_TENSORS = 16 * 2**20, 50_000
 "A hundred times what the largest model of our families needs."
 SINGLE, INDEX, _NAME = "model.safetensors", "model.safetensors.index.json", "model-{:05d}-of-{:05d}.safetensors"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+ALL = slice(None)
+Read = Callable[..., Tensor]
+"Of a source the tensor, or a slice of its rows."
 FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 
 
@@ -108,26 +111,26 @@ def read_header(path: Path) -> dict[str, Entry]:
     return {name: Entry(path, name, tuple(fields["shape"]), fields["dtype"]) for name, fields in header.items()}
 
 
-def reader(entries: Mapping[str, Entry], held: object) -> Callable[[Source], Tensor]:
+def reader(entries: Mapping[str, Entry], held: object) -> Read:
     """Reads one tensor at a time, memory-mapped: its pages are read when they are used."""
     opened: dict[Path, Any] = {}
 
-    def read(source: Source) -> Tensor:
+    def read(source: Source, rows: slice = ALL) -> Tensor:
         entry = entries[source.theirs]
         if source.edit.is_plain and held in (None, FLOATS[entry.dtype]):
             if entry.file not in opened:
                 opened[entry.file] = safe_open(entry.file, "pt")
             return opened[entry.file].get_tensor(entry.name)
-        tensor = read_one(entry)  # it is about to be copied
+        tensor = read_one(entry, rows)  # it is about to be copied
         return tensor if tensor.dim() > 1 else tensor.clone()
 
     return read
 
 
-def read_one(entry: Entry) -> Tensor:
+def read_one(entry: Entry, rows: slice = ALL) -> Tensor:
     """With a mapping of its own, whose pages are given back when the tensor is."""
     with safe_open(entry.file, "pt") as file:
-        return file.get_tensor(entry.name)
+        return file.get_tensor(entry.name) if rows == ALL else file.get_slice(entry.name)[rows]
 
 
 def write_tensors(directory: Path, tensors: Mapping[str, Tensor], shard_bytes: int) -> None:
