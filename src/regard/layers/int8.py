@@ -67,7 +67,9 @@ class Int8Weight(ShortWeight):
         return torch.ops.quantized.linear_unpack(self.packed)[0].int_repr()
 
     def rows_by_torch(self, ids: Tensor) -> Tensor:
-        return turn(self.values[ids] * self.scales[ids][..., None]).view(*ids.shape, -1)  # turned twice is turned back
+        return turn(self.values[ids] * self.scales[ids][..., None]).view(
+            *ids.shape, self.shape[1]
+        )  # turned twice is turned back
 
     def ready_for_torch(self, bias: Tensor | None) -> Function:
         self.pack()

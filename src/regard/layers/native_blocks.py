@@ -13,7 +13,7 @@ from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import Block, Context
 from regard.layers.feedforward import ACTIVATIONS, FeedForward
 from regard.layers.linear import Linear
-from regard.layers.native import FLOAT, CWeight, describe, n_threads, native
+from regard.layers.native import FLOAT, CWeight, describe, n_threads, native, refuse_tracing
 from regard.layers.norm import RmsNorm
 from regard.layers.residual import Residual
 from regard.layers.state import KeyValueState
@@ -84,9 +84,11 @@ class NativeBlocks:
 
     def __init__(self, blocks: nn.ModuleList) -> None:
         library = native()
-        if library is None:
+        if library is None or not len(blocks):
             raise Unknown
         self.weights: list[CWeight] = []  # they hold the tensors
+        self.placed: list[tuple[Tensor, int]] = []
+        "Some tensors of every block and where they were: who gives a model new memory gives it to all."
         self.blocks = (CBlock * len(blocks))(*map(self._block, blocks))  # type: ignore[arg-type]
         self.floats = any(weight.kind == FLOAT for weight in self.weights)
         self.check, self._run = library.check, library.library.run_blocks
@@ -98,14 +100,36 @@ class NativeBlocks:
         plain = mask.grid is None and not mask.n_global and mask.documents is None
         if not writes:
             plain = plain and mask.positions is None
-        return few and plain and x.dtype == torch.float32 and x.is_cpu
+        here = all(tensor.data_ptr() == at for tensor, at in self.placed)
+        return few and plain and here and x.dtype == torch.float32 and x.is_cpu
 
     def __call__(self, x: Tensor, context: Context) -> Tensor:
+        refuse_tracing()
+        self._check(x, context)
         x = x.clone(memory_format=torch.contiguous_format)
         view, kept = self._view(x, context)
         self.check(self._run(self.blocks, len(self.blocks), x.data_ptr(), *x.shape[:2], byref(view), n_threads()))
         del kept
         return x
+
+    def _check(self, x: Tensor, context: Context) -> None:
+        """What PyTorch would refuse; the library takes every number for granted."""
+        n_rows, n_tokens, width = x.shape
+        first, state, valid = self.blocks[0], context.state, context.mask.valid
+        expect(width == first.ffn.up.k, f"rows of {width} numbers, expected {first.ffn.up.k}")
+        if state is None:
+            fits = valid is None or (len(valid) in (1, n_rows) and valid.size(1) == n_tokens)
+            expect(fits, f"a mask of {None if valid is None else tuple(valid.shape)} for {n_rows} rows of {n_tokens}")
+            return
+        keys, n_places = state.store[0], len(state.places)
+        expect(n_rows == len(state.lengths), f"{n_rows} rows, the decoding state holds {len(state.lengths)}")
+        expect(n_places in (1, n_rows), f"{n_rows} rows in {n_places} places")
+        sizes = len(self.blocks), first.attn.n_kv_heads, first.attn.d_head
+        expect((len(keys), keys.size(2), keys.size(4)) == sizes, "the decoding state is of another model")
+        if state.memory:
+            n_memories = len(state.memory[0][0])
+            expect(n_rows >= n_memories and n_rows % n_memories == 0, f"{n_rows} rows, {n_memories} memories")
+            expect(len(state.memory) == len(self.blocks), "the memory is of another model")
 
     # ---- what stays the same ----
 
@@ -151,19 +175,20 @@ class NativeBlocks:
         tensors = norm.weight, getattr(norm, "bias", None)
         if not all(each is None or (each.dtype == torch.float32 and each.is_cpu) for each in tensors):
             raise Unknown
+        self.placed.append((norm.weight, norm.weight.data_ptr()))
         return CNorm(*map(place, tensors), norm.eps, 1 if isinstance(norm, nn.LayerNorm) else 2)
 
     # ---- what a pass sees ----
 
     def _view(self, x: Tensor, context: Context) -> tuple[CView, list[Tensor]]:
-        mask, state, kept = context.mask, context.state, []
+        mask, state = context.mask, context.state
+        kept: list[Tensor] = []
         window = -1 if mask.window is None else mask.window
         view = CView(n_keys=x.size(1), causal=mask.causal, window=window)
         if state is not None:
             self._see_state(view, state)
         elif mask.valid is not None:
-            kept.append(valid := mask.valid.contiguous())
-            view.open, view.open_row = valid.data_ptr(), valid.size(1)
+            view.open, view.open_row = opened(mask.valid, kept)
         if context.rotation is not None:
             cos, sin = context.rotation.cos.contiguous(), context.rotation.sin.contiguous()
             kept += cos, sin
@@ -173,9 +198,8 @@ class NativeBlocks:
             view.bias_row, view.bias_head, view.bias_query, view.bias_key = 0 if len(bias) == 1 else row, *rest
         if state is not None and state.memory:
             self._see_memory(view, state)
-            if (open_ := state.memory_valid) is not None:
-                kept.append(open_ := open_.contiguous())
-                view.memory_open, view.memory_open_row = open_.data_ptr(), open_.size(1)
+            if state.memory_valid is not None:
+                view.memory_open, view.memory_open_row = opened(state.memory_valid, kept)
         return view, kept
 
     @staticmethod
@@ -194,6 +218,17 @@ class NativeBlocks:
             state.described = state.memory, (CKeys * len(found))(*found)
         k = state.memory[0][0]
         view.memory, view.n_memories, view.memory_len = state.described[1], len(k), k.size(2)
+
+
+def opened(valid: Tensor, kept: list[Tensor]) -> tuple[int, int]:
+    """Where a mask (B or 1, S) stands, and how far its rows are apart."""
+    kept.append(valid := valid.bool().contiguous())
+    return valid.data_ptr(), 0 if len(valid) == 1 else valid.size(1)
+
+
+def expect(fits: bool, what: str) -> None:
+    if not fits:
+        raise ValueError(what)
 
 
 def place(tensor: Tensor | None) -> int | None:

@@ -28,6 +28,10 @@ class ShortWeight(ABC):
         self._own: CWeight | None = None
         self._last: tuple[Tensor | None, Function] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy finds out for itself where its numbers are."""
+        return self.__dict__ | {"_own": None, "_last": None}
+
     @classmethod
     def of(cls, weight: Tensor, *, table: bool = False) -> Self:
         """Rounded; of a `table` rows are asked for as well."""

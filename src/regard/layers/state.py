@@ -62,6 +62,10 @@ class KeyValueState:
         self.places = self.lengths.new_zeros(1, 0)  # (B or 1, T) where the new tokens go; -1 is padding
         self.end = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy finds out for itself where its memory is."""
+        return self.__dict__ | {"described": None}
+
     @property
     def keys_values(self) -> Tensor:
         """(2, L, B, G, S, K). Rows that left keep their place in memory, for those to come; all of it is zero."""

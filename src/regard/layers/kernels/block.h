@@ -80,6 +80,7 @@ typedef struct { /* rows to be multiplied, rounded where the weights are */
     int8_t *rounded;
     float *scales;
     int64_t m;
+    int16_t *packed; /* of a thread: what `panel_room` says */
 } Rows;
 
 /* A sum in eight bits as a number: its row's scale, its column's, the bias. In one rounding, said so that no compiler
@@ -95,6 +96,8 @@ void product(const Weight *w, Rows rows, float *out, int add, Team team);
 void look_up(const Weight *table, int64_t row, float *out);
 
 /* panels.c */
+int64_t many_of(int64_t m);
+int64_t panel_room(int64_t k, int64_t m);
 void product_of_many(const Weight *w, Rows rows, float *out, int add, Team team);
 
 /* attention.c */

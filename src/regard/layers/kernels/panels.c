@@ -3,8 +3,6 @@
 
 #include "block.h"
 
-#ifndef __AVX512VNNI__
-
 #include <immintrin.h>
 #include <string.h>
 
@@ -89,16 +87,33 @@ INLINE void strip(const Weight *w, Rows rows, const int16_t *packed, int16_t *wi
     }
 }
 
-/* All of these rows, of which as many as the cache holds are packed at once; each thread packs them for itself. */
-void product_of_many(const Weight *w, Rows rows, float *out, int add, Team team) {
-    int64_t k = w->k, even = (k + 1) / 2 * 2, some = NEAR / even / WIDE * WIDE, low, high, column;
+/* How many of m rows are for panels; one that is nearly full is worth it. */
+int64_t many_of(int64_t m) {
+#ifdef __AVX512VNNI__
+    return 0 * m;
+#else
+    return m % WIDE < 12 ? m / WIDE * WIDE : m;
+#endif
+}
+
+/* How many rows are packed at once: what the cache holds, and no more than there are. */
+static int64_t some_of(int64_t k, int64_t m) {
+    int64_t some = NEAR / (k + 1) / WIDE * WIDE, all = (m + WIDE - 1) / WIDE * WIDE;
     if (some < WIDE) some = WIDE;
-    if (some > rows.m) some = (rows.m + WIDE - 1) / WIDE * WIDE;
-    _Alignas(64) int16_t packed[some * even], wide[COLUMNS * even];
+    return some < all ? some : all;
+}
+
+/* Numbers of 16 bits that a thread needs for it, and to begin at a cache line. */
+int64_t panel_room(int64_t k, int64_t m) { return many_of(m) ? (some_of(k, m) + COLUMNS) * (k + 1) + 64 : 0; }
+
+/* Each thread packs the rows for itself. */
+void product_of_many(const Weight *w, Rows rows, float *out, int add, Team team) {
+    int64_t k = w->k, even = (k + 1) / 2 * 2, some = some_of(k, rows.m), low, high, column;
+    int16_t *packed = (int16_t *)(((uintptr_t)rows.packed + 63) / 64 * 64), *wide = packed + some * even;
     share(w->n, COLUMNS, team, &low, &high);
     for (int64_t start = 0; start < rows.m; start += some) {
         int64_t n = rows.m - start < some ? rows.m - start : some;
-        Rows these = {NULL, rows.rounded + start * k, rows.scales + start, n};
+        Rows these = {NULL, rows.rounded + start * k, rows.scales + start, n, NULL};
         for (int64_t row = 0; row < n; row += WIDE)
             pack(these.rounded + row * k, k, n - row < WIDE ? n - row : WIDE, packed + row * even);
         for (column = low; column + COLUMNS <= high; column += COLUMNS)
@@ -106,5 +121,3 @@ void product_of_many(const Weight *w, Rows rows, float *out, int add, Team team)
         for (; column < high; column++) strip(w, these, packed, wide, column, 1, out + start * w->n, add);
     }
 }
-
-#endif

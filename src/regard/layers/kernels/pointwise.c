@@ -47,7 +47,7 @@ INLINE float activated(int64_t activation, float x) {
         case RELU: return x < 0.0f ? 0.0f : x;
         case GELU: return 0.5f * x * (1.0f + error_function(x * 0.70710678f));
         case GELU_TANH: return 0.5f * x * (1.0f + hyperbolic(0.79788456f * fmaf(0.044715f * x * x, x, x)));
-        case SILU: return x / (1.0f + exponential(-x));
+        case SILU: return x < -88.0f ? x * 0.0f : x / (1.0f + exponential(-x));
         default: return hyperbolic(x);
     }
 }

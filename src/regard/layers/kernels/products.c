@@ -246,14 +246,12 @@ INLINE void product_of(const Weight *w, Rows rows, float *out, int add, Team tea
 
 void product(const Weight *w, Rows rows, float *out, int add, Team team) {
     int one = rows.m == 1; /* which waits for memory: few columns at once come as one stream */
-#ifndef __AVX512VNNI__
-    if (w->kind == EIGHT) {
-        int64_t many = rows.m % 16 < 12 ? rows.m / 16 * 16 : rows.m; /* a panel that is nearly full is worth it */
-        if (many) product_of_many(w, (Rows){rows.x, rows.rounded, rows.scales, many}, out, add, team);
-        rows = (Rows){rows.x + many * w->k, rows.rounded + many * w->k, rows.scales + many, rows.m - many};
+    int64_t many = w->kind == EIGHT ? many_of(rows.m) : 0;
+    if (many) {
+        product_of_many(w, (Rows){NULL, rows.rounded, rows.scales, many, rows.packed}, out, add, team);
+        rows = (Rows){NULL, rows.rounded + many * w->k, rows.scales + many, rows.m - many, NULL};
         out += many * w->n;
     }
-#endif
     if (w->kind == EIGHT && one) product_of(w, rows, out, add, team, EIGHT, 1, 1);
     if (w->kind == EIGHT && !one) product_of(w, rows, out, add, team, EIGHT, 4, C_EIGHT);
     if (w->kind == HALF && one) product_of(w, rows, out, add, team, HALF, 1, 2);

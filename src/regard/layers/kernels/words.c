@@ -22,9 +22,16 @@ static void insert(float score, int64_t word, int64_t k, float *best, int64_t *w
     best[i] = score, words[i] = word;
 }
 
+static int is_in(int64_t word, const int64_t *words, int64_t k) {
+    for (int64_t i = 0; i < k; i++)
+        if (words[i] == word) return 1;
+    return 0;
+}
+
 static void top_row(const float *scores, int64_t v, int64_t k, float *best, int64_t *words) {
     int32_t broken = 0;
-    for (int64_t i = 0; i < k; i++) best[i] = -INFINITY, words[i] = i;
+    int64_t found = 0;
+    for (int64_t i = 0; i < k; i++) best[i] = -INFINITY, words[i] = -1;
     for (int64_t start = 0; start < v; start += BLOCK) {
         int64_t n = v - start < BLOCK ? v - start : BLOCK;
         float largest = -INFINITY;
@@ -36,8 +43,10 @@ static void top_row(const float *scores, int64_t v, int64_t k, float *best, int6
         }
         if (!(largest > best[k - 1])) continue;
         for (int64_t i = 0; i < n; i++)
-            if (scores[start + i] > best[k - 1]) insert(scores[start + i], start + i, k, best, words);
+            if (scores[start + i] > best[k - 1]) insert(scores[start + i], start + i, k, best, words), found++;
     }
+    for (int64_t word = 0; found < k && word < v; word++) /* fewer than k are possible: the first others */
+        if (!is_in(word, words, k)) words[found++] = word;
     if (broken) best[0] = NAN; /* so that a broken model shows */
 }
 
