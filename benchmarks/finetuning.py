@@ -3,7 +3,7 @@
     python benchmarks/finetuning.py DATA/sst2/glue_train.tsv.gz [--steps 60] [--precision fp32]
 
 Both start from the same weights and head, with the same optimizer, clipping and dropout; how they take turns says
-turns.py. The score is sentences a second.
+turns.py. The score is tokens a second, padding not counted: sentences differ in length.
 """
 
 from pathlib import Path
@@ -20,6 +20,7 @@ from regard.pretrained.installed import path_of
 from regard.training.config import DataConfig, RunConfig, TrainConfig
 from regard.training.loop import Trainer
 from regard.training.run import assemble
+from regard.training.step import StepResult
 
 
 def assembled(path: Path, folder: Path, precision: str) -> Trainer:
@@ -48,8 +49,11 @@ def contest_of(trainer: Trainer, folder: Path) -> Contest:
         labels = torch.tensor([item["labels"] for item in items])
         return {"input_ids": ids, "attention_mask": (ids != pad_id).long(), "labels": labels}
 
-    return Contest(trainer, theirs, whole, single, together, lambda batch: len(batch["labels"]), {})
+    def ours(rows: np.ndarray, _: StepResult) -> int:
+        return int(trainer.lengths[rows].sum())
+
+    return Contest(trainer, theirs, whole, single, together, lambda batch: int(batch["attention_mask"].sum()), ours, {})
 
 
 if __name__ == "__main__":
-    main("finetuning", assembled, contest_of, steps=60, unit="Sentences")
+    main("finetuning", assembled, contest_of, steps=60, unit="Tokens")

@@ -49,8 +49,11 @@ def contest_of(trainer: Trainer, folder: Path) -> Contest:
         mask = (ids != config.pad_id).long()
         return {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": shown, "labels": labels}
 
+    def targets(batch: Batch) -> int:
+        return int((batch["labels"] != -100).sum())
+
     options = {"label_smoothing_factor": 0.1}
-    return Contest(trainer, theirs, whole, single, together, lambda b: int((b["labels"] != -100).sum()), options)
+    return Contest(trainer, theirs, whole, single, together, targets, lambda _, done: done.n_targets, options)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from harness import machine, report
 
 from regard.data.batches import Position, Steps
 from regard.training.loop import Trainer
+from regard.training.step import StepResult
 from regard.weights.store import save_model
 
 WARM_UP = 3
@@ -41,6 +42,9 @@ class Contest:
     together: Callable[[list[Any]], Batch]
     "Their collator."
     targets: Callable[[Batch], int]
+    "What is counted, of a batch of theirs."
+    ours: Callable[[np.ndarray, StepResult], int]
+    "The same, of these rows and what our step says of them."
     options: Mapping[str, Any]
     "Of their Trainer, so that it does what ours does."
 
@@ -53,9 +57,10 @@ class Contest:
 class Turns(transformers.TrainerCallback):  # type: ignore[misc]
     """Lets ours step whenever the Trainer has stepped, and keeps both clocks."""
 
-    def __init__(self, trainer: Trainer, steps: Steps, targets: Callable[[], int]) -> None:
-        self.trainer, self.targets, self.warm_up = trainer, targets, WARM_UP
-        self.rows = (rows for rows, _ in steps.steps(Position()))
+    def __init__(self, contest: Contest, seen: "Seen") -> None:
+        self.contest, self.seen, self.step = contest, seen, 0
+        self.trainer = trainer = contest.trainer
+        self.rows = (rows for rows, _ in contest.steps.steps(Position()))
         self.began = time.perf_counter()
         self.rates: dict[str, list[float]] = {"ours": [], "theirs": []}
         trainer.trained.train()
@@ -65,25 +70,26 @@ class Turns(transformers.TrainerCallback):  # type: ignore[misc]
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         middle = time.perf_counter()
-        count = self.trainer._step(next(self.rows)).n_targets
+        rows = next(self.rows)
+        done = self.trainer._step(rows)
         end = time.perf_counter()
-        if self.warm_up:
-            self.warm_up -= 1
-        else:
-            self.rates["theirs"].append(self.targets() / (middle - self.began))
-            self.rates["ours"].append(count / (end - middle))
+        if self.step >= WARM_UP:
+            self.rates["theirs"].append(self.seen.counts[self.step] / (middle - self.began))
+            self.rates["ours"].append(self.contest.ours(rows, done) / (end - middle))
+        self.step += 1
         self.began = time.perf_counter()
 
 
 class Seen:
-    """Counts the targets of the batch that the Trainer took last."""
+    """Counts the targets of every batch that the Trainer takes, which it does a step before it needs it."""
 
     def __init__(self, inner: Callable[[list[Any]], Batch], targets: Callable[[Batch], int]) -> None:
-        self.inner, self.targets, self.count = inner, targets, 0
+        self.inner, self.targets = inner, targets
+        self.counts: list[int] = []
 
     def __call__(self, items: list[Any]) -> Batch:
         batch = self.inner(items)
-        self.count = self.targets(batch)
+        self.counts.append(self.targets(batch))
         return batch
 
 
@@ -97,7 +103,7 @@ def compare(contest: Contest, folder: Path, *, same: bool, steps: int) -> dict[s
         data = [contest.single(i) for i in range(len(contest.trainer.train))]
         seen, order = Seen(contest.together, contest.targets), "group_by_length"
         size = round(len(data) / ours.steps_in_epoch(0))
-    turns = Turns(contest.trainer, ours, lambda: seen.count)
+    turns = Turns(contest, seen)
     options = transformers.TrainingArguments(
         output_dir=str(folder / "trainer"), per_device_train_batch_size=size, max_steps=steps + WARM_UP,
         train_sampling_strategy=order, optim="adamw_torch_fused", max_grad_norm=contest.trainer.config.train.clip,
