@@ -117,38 +117,29 @@ def test_of_equals_the_first_is_best_and_what_is_no_number_shows() -> None:
         assert found[1, 0, 0].isnan()
 
 
+@pytest.mark.usefixtures("afresh")
 def test_the_environment_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "off")
-    native.cache_clear()
-    try:
-        assert native() is None
-        layer = Linear(64, 8)
-        hold(layer, "weight", Int8Weight.of(layer.weight.detach()))
-        assert layer.weight.native(None) is None
-    finally:
-        native.cache_clear()
+    assert native() is None
+    layer = Linear(64, 8)
+    hold(layer, "weight", Int8Weight.of(layer.weight.detach()))
+    assert layer.weight.native(None) is None
 
 
+@pytest.mark.usefixtures("afresh")
 @needs_library
 def test_a_library_that_multiplies_wrongly_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Native.product
     monkeypatch.setattr(Native, "product", lambda self, weight, x: right(self, weight, x) + 1)
-    native.cache_clear()
-    try:
-        assert native() is None
-    finally:
-        native.cache_clear()
+    assert native() is None
 
 
+@pytest.mark.usefixtures("afresh")
 def test_a_file_that_is_no_library_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for level in LEVELS:
         (tmp_path / f"{level}.so").write_bytes(b"not a library")
     monkeypatch.setattr(module, "HOME", tmp_path)
-    native.cache_clear()
-    try:
-        assert native() is None
-    finally:
-        native.cache_clear()
+    assert native() is None
 
 
 def test_no_second_set_of_threads_comes_with_it() -> None:

@@ -152,28 +152,22 @@ def test_very_negative_numbers_go_through_silu_as_in_pytorch(tmp_path: Path) -> 
         assert model(ids_of(1, 4)).logits.isfinite().all()
 
 
+@pytest.mark.usefixtures("afresh")
 def test_a_library_of_other_files_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in [*HOME.glob("*.[ch]"), *HOME.glob("*.so")]:
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "words.c").write_text("/* another */", encoding="utf-8")
     monkeypatch.setattr(module, "HOME", tmp_path)
-    native.cache_clear()
-    try:
-        assert native() is None
-    finally:
-        native.cache_clear()
+    assert native() is None
 
 
+@pytest.mark.usefixtures("afresh")
 def test_a_level_that_there_is_not_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "nonsense")
-    native.cache_clear()
-    try:
-        with pytest.raises(UserError, match="REGARD_NATIVE is 'nonsense'"):
-            native()
-    finally:
-        native.cache_clear()
+    with pytest.raises(UserError, match="REGARD_NATIVE is 'nonsense'"):
+        native()
 
 
-def test_no_row_of_a_table_is_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_row_of_a_table_is_no_row() -> None:
     table = Int8Weight.of(torch.randn(5, 32), table=True)
     assert table.rows_by_torch(torch.empty(0, 3, dtype=torch.long)).shape == (0, 3, 32)
