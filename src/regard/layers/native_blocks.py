@@ -118,16 +118,16 @@ class NativeBlocks:
         first, state, valid = self.blocks[0], context.state, context.mask.valid
         expect(width == first.ffn.up.k, f"rows of {width} numbers, expected {first.ffn.up.k}")
         if state is None:
-            fits = valid is None or (len(valid) in (1, n_rows) and valid.size(1) == n_tokens)
+            fits = valid is None or (valid.size(0) in (1, n_rows) and valid.size(1) == n_tokens)
             expect(fits, f"a mask of {None if valid is None else tuple(valid.shape)} for {n_rows} rows of {n_tokens}")
             return
-        keys, n_places = state.store[0], len(state.places)
-        expect(n_rows == len(state.lengths), f"{n_rows} rows, the decoding state holds {len(state.lengths)}")
+        keys, n_places = state.store[0], state.places.size(0)
+        expect(n_rows == state.lengths.size(0), f"{n_rows} rows, the decoding state holds {state.lengths.size(0)}")
         expect(n_places in (1, n_rows), f"{n_rows} rows in {n_places} places")
         sizes = len(self.blocks), first.attn.n_kv_heads, first.attn.d_head
-        expect((len(keys), keys.size(2), keys.size(4)) == sizes, "the decoding state is of another model")
+        expect((keys.size(0), keys.size(2), keys.size(4)) == sizes, "the decoding state is of another model")
         if state.memory:
-            n_memories = len(state.memory[0][0])
+            n_memories = state.memory[0][0].size(0)
             expect(n_rows >= n_memories and n_rows % n_memories == 0, f"{n_rows} rows, {n_memories} memories")
             expect(len(state.memory) == len(self.blocks), "the memory is of another model")
 
@@ -192,10 +192,10 @@ class NativeBlocks:
         if context.rotation is not None:
             cos, sin = context.rotation.cos.contiguous(), context.rotation.sin.contiguous()
             kept += cos, sin
-            view.cos, view.sin, view.turn_row = place(cos), place(sin), 0 if len(cos) == 1 else cos[0].numel()
+            view.cos, view.sin, view.turn_row = place(cos), place(sin), 0 if cos.size(0) == 1 else cos[0].numel()
         if (bias := context.bias) is not None:
             view.bias, (row, *rest) = bias.data_ptr(), bias.stride()
-            view.bias_row, view.bias_head, view.bias_query, view.bias_key = 0 if len(bias) == 1 else row, *rest
+            view.bias_row, view.bias_head, view.bias_query, view.bias_key = 0 if bias.size(0) == 1 else row, *rest
         if state is not None and state.memory:
             self._see_memory(view, state)
             if state.memory_valid is not None:
@@ -207,7 +207,7 @@ class NativeBlocks:
         keys, values = state.store
         view.layer = keys.stride(0)
         view.held = CKeys(place(keys), place(values), *keys.stride()[1:4])
-        view.places, view.place_row = state.places.data_ptr(), 0 if len(state.places) == 1 else state.places.size(1)
+        view.places, view.place_row = state.places.data_ptr(), 0 if state.places.size(0) == 1 else state.places.size(1)
         view.n_keys, view.causal = state.end, 1
 
     @staticmethod
@@ -217,13 +217,13 @@ class NativeBlocks:
             found = [CKeys(place(k), place(v), *k.stride()[:3]) for k, v in state.memory]
             state.described = state.memory, (CKeys * len(found))(*found)
         k = state.memory[0][0]
-        view.memory, view.n_memories, view.memory_len = state.described[1], len(k), k.size(2)
+        view.memory, view.n_memories, view.memory_len = state.described[1], k.size(0), k.size(2)
 
 
 def opened(valid: Tensor, kept: list[Tensor]) -> tuple[int, int]:
     """Where a mask (B or 1, S) stands, and how far its rows are apart."""
     kept.append(valid := valid.bool().contiguous())
-    return valid.data_ptr(), 0 if len(valid) == 1 else valid.size(1)
+    return valid.data_ptr(), 0 if valid.size(0) == 1 else valid.size(1)
 
 
 def expect(fits: bool, what: str) -> None:
