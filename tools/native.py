@@ -70,7 +70,10 @@ def run(command: list[str]) -> None:
 
 class CompileHook(BuildHookInterface):  # type: ignore[misc, valid-type]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if compile_all():
+        made = compile_all()
+        for old in set(HOME.glob("*.so")) - set(made):  # of another day, when there was a compiler
+            old.unlink()
+        if made:
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 

@@ -38,7 +38,7 @@ def test_json_has_the_documented_keys_and_is_the_file_that_out_writes(
         "read": speed,
         "write": speed,
         "first_token_seconds": spread,
-        "computer": dict.fromkeys(("cpu", "instructions", "cores", "memory_bytes")),
+        "computer": dict.fromkeys(("cpu", "instructions", "cores", "memory_bytes", "kernels")),
         "versions": dict.fromkeys(("regard", "torch", "python")),
     }
     assert card["card"] == 1
@@ -60,7 +60,18 @@ def test_the_card_for_people_says_the_same(model: str, capsys: pytest.CaptureFix
     assert first.startswith(f"{model}: generate, layout llama, ")
     assert rows[0].split(maxsplit=1) == ["settings", "int8, threads 1, batch 1, 6 tokens read and 3 written"]
     labels = [row[2:14].strip() for row in rows]
-    assert labels == ["settings", "", "reading", "writing", "first token", "memory", "energy", "machine", "versions"]
+    assert labels == [
+        "settings",
+        "",
+        "reading",
+        "writing",
+        "first token",
+        "memory",
+        "energy",
+        "machine",
+        "kernels",
+        "versions",
+    ]
     assert "error" not in err
 
 

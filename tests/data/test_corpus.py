@@ -222,7 +222,7 @@ def test_a_file_is_read_as_it_is_asked_for(tmp_path: Path) -> None:
 
 def test_parquet_without_pyarrow_names_what_to_install(write: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with refused("a.parquet", "pyarrow", 'pip install "regard[data]"'):
+    with refused("a.parquet", "pyarrow", "pip install pyarrow"):
         rows_of(write("a.parquet", "x"))
 
 

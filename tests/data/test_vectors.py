@@ -87,6 +87,6 @@ def test_another_ending_is_refused_with_those_that_are_known(tmp_path: Path) -> 
 
 def test_parquet_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with refused("needs pyarrow", 'pip install "regard[data]"'), vectors_into(tmp_path / "vectors.parquet", 3):
+    with refused("needs pyarrow", "pip install pyarrow"), vectors_into(tmp_path / "vectors.parquet", 3):
         pass
     assert list(tmp_path.iterdir()) == []

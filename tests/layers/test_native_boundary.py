@@ -168,6 +168,14 @@ def test_a_level_that_there_is_not_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         native()
 
 
+@pytest.mark.usefixtures("afresh")
+def test_a_level_that_this_cpu_has_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CHOICE, "vnni")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True})
+    with pytest.raises(UserError, match="this CPU has no avx512_f"):
+        native()
+
+
 def test_no_row_of_a_table_is_no_row() -> None:
     table = Int8Weight.of(torch.randn(5, 32), table=True)
     assert table.rows_by_torch(torch.empty(0, 3, dtype=torch.long)).shape == (0, 3, 32)

@@ -14,6 +14,7 @@ from regard.errors import UserError
 from regard.layers import int8
 from regard.layers.half import HalfWeight, has_kernel
 from regard.layers.int8 import Int8Weight
+from regard.layers.native import native
 from regard.layers.short import ShortWeight
 from regard.models.base import Model
 from regard.pretrained.bundled import TRANSLATOR, by_name
@@ -66,11 +67,13 @@ def test_bf16_halves_the_weights(folder: Path) -> None:
 
 def test_auto_takes_int8_from_a_size_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "largest_step", lambda: 127)
-    assert chosen("auto", folder) == "fp32"
-    monkeypatch.setattr(precision, "LARGE", bytes_of(folder))
-    assert chosen("auto", folder) == "int8"
-    monkeypatch.setattr(precision, "LARGE", bytes_of(folder) + 1)
-    assert chosen("auto", folder) == "fp32"
+    for library, limit in ((object(), "LARGE_HERE"), (None, "LARGE")):
+        monkeypatch.setattr(precision, "native", lambda library=library: library)
+        assert chosen("auto", folder) == "fp32"
+        monkeypatch.setattr(precision, limit, bytes_of(folder))
+        assert chosen("auto", folder) == "int8"
+        monkeypatch.setattr(precision, limit, bytes_of(folder) + 1)
+        assert chosen("auto", folder) == "fp32"
 
 
 @pytest.mark.parametrize("steps", [None, 63])
@@ -89,7 +92,8 @@ def test_nothing_is_lost_where_the_file_holds_half_floats_itself(folder: Path) -
     assert is_lossless("fp32", folder)
     assert not is_lossless("fp16", folder)
     assert is_lossless("fp16", Path(by_name(TRANSLATOR)))
-    assert chosen("auto", Path(by_name(TRANSLATOR))) == ("fp16" if has_kernel() else "fp32")
+    expected = "int8" if native() is not None else "fp16" if has_kernel() else "fp32"
+    assert chosen("auto", Path(by_name(TRANSLATOR))) == expected
     assert not is_lossless("int8", Path(by_name(TRANSLATOR)))
 
 

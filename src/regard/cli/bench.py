@@ -90,6 +90,7 @@ def describe(card: "Card") -> str:
         rows.append(line("energy", f"{1000 * card.joules_per_token:.3g} J for 1,000 tokens ({how})"))
     here = "" if computer.memory_bytes is None else f", {human(computer.memory_bytes, 'B')}"
     rows.append(line("machine", f"{computer.cpu}, {computer.instructions}, {computer.cores} cores{here}"))
+    rows.append(line("kernels", computer.kernels))
     rows.append(line("versions", ", ".join(f"{name} {version}" for name, version in card.versions.items())))
     return "\n".join(rows)
 

@@ -52,7 +52,7 @@ precision_option = click.option(
     type=click.Choice(["auto", "fp32", "bf16", "fp16", "int8"]),
     default="auto",
     show_default=True,
-    help="Bits of the weights: for large models auto takes int8 where this CPU multiplies in eight bits, else fp16.",
+    help="Bits of the weights: auto takes what is fastest here, mostly int8 (see docs/speed.md).",
 )
 
 GIVE = "give the model's directory, a .gguf file, or hf:owner/name"

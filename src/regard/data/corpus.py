@@ -218,7 +218,7 @@ def arrow_for(path: Path) -> tuple[Any, Any]:
         import pyarrow as arrow  # type: ignore[import-not-found, import-untyped, unused-ignore]
         import pyarrow.parquet as parquet  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
-        raise UserError(f"{path} needs pyarrow", 'pip install "regard[data]"') from error
+        raise UserError(f"{path} needs pyarrow", "pip install pyarrow") from error
     return arrow, parquet
 
 

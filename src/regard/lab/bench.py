@@ -21,6 +21,7 @@ from regard.config import require
 from regard.decoding.search import greedy
 from regard.lab.card import Card, Computer, Settings, Speed, Spread
 from regard.lab.subject import Input, Subject
+from regard.layers.native import native
 from regard.machine import cpu_name, memory_bytes, peak_memory_bytes
 from regard.tasks.load import VERBS, load
 from regard.training.energy import Energy, Meter
@@ -150,4 +151,7 @@ def at(threads: int) -> Iterator[None]:
 def computer() -> Computer:
     instructions = torch.backends.cpu.get_cpu_capability()
     cores = os.cpu_count() or 1
-    return Computer(cpu=cpu_name(), instructions=instructions, cores=cores, memory_bytes=memory_bytes())
+    kernels = "PyTorch's" if (library := native()) is None else f"regard's, {library.level}"
+    return Computer(
+        cpu=cpu_name(), instructions=instructions, cores=cores, memory_bytes=memory_bytes(), kernels=kernels
+    )

@@ -31,6 +31,8 @@ class Computer:
     instructions: str
     cores: int
     memory_bytes: int | None
+    kernels: str = "unknown"
+    "Regard's own, by their level, or PyTorch's."
 
 
 @dataclass(frozen=True)

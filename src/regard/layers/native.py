@@ -112,6 +112,8 @@ def native() -> Native | None:
     chosen = os.environ.get(CHOICE, "")
     require(chosen in ("", "off", *LEVELS), f"{CHOICE} is {chosen!r}", f"expected off, or one of {', '.join(LEVELS)}")
     has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    missing = [need for need in LEVELS.get(chosen, ()) if not has.get(need)]
+    require(not missing, f"{CHOICE} is {chosen}, and this CPU has no {', '.join(missing)}", f"unset {CHOICE}")
     for level, needs in LEVELS.items():
         path = HOME / f"{level}.so"
         if chosen not in ("", level) or not path.is_file() or not all(has.get(need) for need in needs):

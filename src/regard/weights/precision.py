@@ -1,7 +1,7 @@
 """In how many bits the weights of a model are held, and which to take where nobody says.
 
 Writing waits for memory: a token reads every weight. Half floats are half of the reading and change next to nothing;
-eight bits are a quarter, and pay where regard's own library is compiled or the CPU multiplies them at once. A small
+eight bits are a quarter, and pay where regard's own library is compiled or the CPU multiplies them at once. A tiny
 model stays in the caches and gains little: it keeps the numbers of its file.
 """
 
@@ -23,8 +23,8 @@ Precision = Literal["auto", "fp32", "bf16", "fp16", "int8"]
 KNOWN: dict[str, Precision] = {each: each for each in get_args(Precision)}
 DTYPES: dict[str, Held] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": HalfWeight, "int8": Int8Weight}
 
-LARGE = 40_000_000
-"Bytes of weights on disk from which fewer bits are much faster."
+LARGE, LARGE_HERE = 40_000_000, 8_000_000
+"Bytes of weights on disk from which fewer bits are much faster: by PyTorch's kernels, and by the compiled library."
 EIGHT_BITS = 127
 "Where PyTorch's product can do only seven, texts drift from those in float32: that is for whoever asks for it."
 
@@ -35,8 +35,8 @@ def chosen(precision: str, path: Path, device: str = "cpu") -> Precision:
     if found == "auto" and device != "cpu":
         return "fp32"
     if found == "auto":
-        large = bytes_of(path) >= LARGE
         own = native() is not None
+        large = bytes_of(path) >= (LARGE_HERE if own else LARGE)
         if large and (own or largest_step() == EIGHT_BITS):
             return "int8"
         return "fp16" if (own or has_kernel()) and (large or is_lossless("fp16", path)) else "fp32"
