@@ -48,7 +48,7 @@ Examples:
 )
 @click.option("--max-new", type=click.IntRange(min=1), help="Most tokens to write; by default twice the source and 10.")
 @precision_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: text, score, alternatives.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: text, score, and what --n-best adds.")
 @click.option("--tree", is_flag=True, help="Show the paths that the beam followed, and why each ended.")
 @click.option("--tree-all", "whole", is_flag=True, help="As --tree, with the paths that never entered the beam.")
 @click.option("--show", is_flag=True, help="Show which words were looked at for each word.")
