@@ -179,3 +179,19 @@ def test_a_level_that_this_cpu_has_not_is_refused(monkeypatch: pytest.MonkeyPatc
 def test_no_row_of_a_table_is_no_row() -> None:
     table = Int8Weight.of(torch.randn(5, 32), table=True)
     assert table.rows_by_torch(torch.empty(0, 3, dtype=torch.long)).shape == (0, 3, 32)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_heads_that_are_narrower_than_the_model_have_room_for_their_panels(tmp_path: Path, n_threads: int) -> None:
+    """Rows of 384 numbers need more room than rows of 512 or 1,024: the cache holds more of them at once."""
+    sizes = {"d_model": 512, "n_heads": 6, "d_head": 64, "d_ff": 1024, "n_layers": 1, "max_len": 512}
+    save_model(tiny.make("t5", **sizes), tmp_path)
+    model, ids, before = load_model(tmp_path, dtype=Int8Weight).fuse(), ids_of(40, 12), torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        together = model.encode(ids)
+        alone = torch.cat([model.encode(row[None]) for row in ids])
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(together, alone)

@@ -28,14 +28,15 @@ class HalfWeight(ShortWeight):
 
     @classmethod
     def of_parts(cls, parts: Iterable[Tensor], shape: Sequence[int], *, table: bool = False) -> "HalfWeight":
-        if table and native() is None and has_kernel():  # packed now, that float32 is at hand: tables are the largest
+        now = table and native() is None and has_kernel()  # packed while float32 is at hand: tables are the largest
+        if now:
             parts = [whole := torch.cat([part.float() for part in parts])]
         values, end = torch.empty(*shape, dtype=torch.float16), 0
         for some in parts:
             start, end = end, end + len(some)
             values[start:end] = some.float().clamp(-LARGEST, LARGEST) if is_sound(some) else some
         made = cls(values, table=table)
-        if table and native() is None and has_kernel() and is_sound(whole):
+        if now and is_sound(whole):
             made.packed_as(prepack(whole, None))
         return made
 

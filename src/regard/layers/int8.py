@@ -67,9 +67,8 @@ class Int8Weight(ShortWeight):
         return torch.ops.quantized.linear_unpack(self.packed)[0].int_repr()
 
     def rows_by_torch(self, ids: Tensor) -> Tensor:
-        return turn(self.values[ids] * self.scales[ids][..., None]).view(
-            *ids.shape, self.shape[1]
-        )  # turned twice is turned back
+        wide = self.values[ids] * self.scales[ids][..., None]
+        return turn(wide).view(*ids.shape, self.shape[1])  # turned twice is turned back
 
     def ready_for_torch(self, bias: Tensor | None) -> Function:
         self.pack()

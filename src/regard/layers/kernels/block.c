@@ -100,7 +100,7 @@ int run_blocks(const Block *blocks, int64_t n, float *x, int64_t n_rows, int64_t
         inner = larger(inner, larger(blocks[i].self.out.k, blocks[i].ffn.down.k));
         if (blocks[i].has_cross) wide = larger(wide, blocks[i].cross.in.n), inner = larger(inner, blocks[i].cross.out.k);
     }
-    int64_t room = larger(panel_room(d, m), panel_room(inner, m));
+    int64_t room = panel_room(larger(d, inner), m);
     size_t floats = m * (d + wide + inner + 1) + threads * most;
     float *memory = malloc(floats * sizeof(float) + threads * room * sizeof(int16_t) + m * larger(d, inner));
     if (!memory) return 1;
@@ -134,11 +134,12 @@ int run_product(const Weight *w, const float *x, int64_t m, float *out, int64_t 
     float *memory = w->kind == EIGHT ? malloc(bytes) : NULL;
     if (w->kind == EIGHT && !memory) return 1;
     Gate gate = {0, 0};
-    int16_t *packed = (int16_t *)(memory + m);
+    int16_t *packed = memory ? (int16_t *)(memory + m) : NULL;
 #pragma omp parallel num_threads(threads)
     {
         Team team = {omp_get_thread_num(), omp_get_num_threads()};
-        Rows rows = {x, (int8_t *)(packed + threads * room), memory, m, packed + team.id * room};
+        Rows rows = {x, NULL, memory, m, packed};
+        if (packed) rows.rounded = (int8_t *)(packed + threads * room), rows.packed += team.id * room;
         prepare(w, rows, team);
         meet(&gate, team);
         product(w, rows, out, 0, team);

@@ -90,7 +90,8 @@ INLINE void strip(const Weight *w, Rows rows, const int16_t *packed, int16_t *wi
 /* How many of m rows are for panels; one that is nearly full is worth it. */
 int64_t many_of(int64_t m) {
 #ifdef __AVX512VNNI__
-    return 0 * m;
+    (void)m;
+    return 0;
 #else
     return m % WIDE < 12 ? m / WIDE * WIDE : m;
 #endif
@@ -103,8 +104,12 @@ static int64_t some_of(int64_t k, int64_t m) {
     return some < all ? some : all;
 }
 
-/* Numbers of 16 bits that a thread needs for it, and to begin at a cache line. */
-int64_t panel_room(int64_t k, int64_t m) { return many_of(m) ? (some_of(k, m) + COLUMNS) * (k + 1) + 64 : 0; }
+/* Numbers of 16 bits that a thread needs for it, and to begin at a cache line. Never less for a larger k, so that the
+   largest of several widths has room for all: `some_of` rows are fewer the wider they are, but not evenly so. */
+int64_t panel_room(int64_t k, int64_t m) {
+    int64_t all = (m + WIDE - 1) / WIDE * WIDE * (k + 1), most = NEAR + WIDE * (k + 1);
+    return many_of(m) ? (all < most ? all : most) + COLUMNS * (k + 1) + 64 : 0;
+}
 
 /* Each thread packs the rows for itself. */
 void product_of_many(const Weight *w, Rows rows, float *out, int add, Team team) {
