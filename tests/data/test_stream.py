@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.words import END, PAD, Writer
+from models.tiny import make
 from regard.data.corpus import read_rows
 from regard.data.language import Documents, TextBatch, collate_text
 from regard.data.shards import prepare
@@ -70,6 +71,35 @@ def test_packed_and_unpacked_losses_are_the_same(write: Writer, tokenizer: Token
         torch.testing.assert_close(ours.total, theirs.total, rtol=1e-5, atol=0)
         leaking = Causal()(model, TextBatch(**{**vars(packed), "documents": None}))
         assert abs(float(leaking.total.detach()) / float(ours.total.detach()) - 1) > 1e-3  # the test can fail
+
+
+@pytest.mark.parametrize("memory", [1, 3, 7, 60])
+def test_with_a_memory_windows_foresee_the_same_and_come_with_what_is_before_them(
+    memory: int, write: Writer, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    plain = windows_of(write, tokenizer, tmp_path / "out", 5)
+    windows, every = Windows(plain, 5, moving=False, memory=memory), joined()
+    batch, bare = whole_batch(windows, tokenizer), whole_batch(plain, tokenizer)
+    assert torch.equal(batch.ids_out, bare.ids_out)
+    assert torch.equal(batch.valid, bare.valid)
+    assert torch.equal(batch.ids_in[:, memory:], bare.ids_in)
+    for row, ids in enumerate(batch.ids_in.tolist()):
+        there = min(memory, row * 5)
+        assert ids[memory - there : memory] == every[row * 5 - there : row * 5]
+    assert batch.documents is not None
+    assert batch.documents[0, memory] > batch.documents[0, memory - 1]  # before the first window there is nothing
+
+
+def test_a_memory_makes_a_window_as_good_as_a_longer_one(write: Writer, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """What is foreseen through short windows that look back is what is foreseen in one long window."""
+    whole = windows_of(write, tokenizer, tmp_path / "out", 40)
+    looking = Windows(whole, 5, moving=False, memory=35)
+    model = make("llama", seed=3, vocab_size=53, max_len=40)
+    ours, theirs = (Causal()(model, whole_batch(windows, tokenizer)) for windows in (looking, whole))
+    assert ours.count == theirs.count
+    torch.testing.assert_close(ours.total, theirs.total, rtol=1e-5, atol=0)
+    blind = Causal()(model, whole_batch(Windows(whole, 5, moving=False), tokenizer))
+    assert abs(float(blind.total.detach()) / float(ours.total.detach()) - 1) > 1e-3  # the test can fail
 
 
 def test_windows_that_move_are_whole_and_a_function_of_step_and_row(

@@ -33,6 +33,10 @@ def stacks(model: Any) -> list[Stack]:
     return [module for module in model.modules() if isinstance(module, Stack)]
 
 
+CROSSED = ("perceiver",)
+"What it looks at comes with each call, so that nothing is made ready for it: the modules read."
+
+
 @contextmanager
 def by_modules(model: Any) -> Iterator[None]:
     kept = {stack: stack.quick for stack in stacks(model)}
@@ -92,7 +96,7 @@ def test_every_decoder_writes_as_its_modules_do(
         assert_close(one, other, **CLOSE)
 
 
-@pytest.mark.parametrize("name", tiny.ENCODERS | tiny.IMAGES)
+@pytest.mark.parametrize("name", [name for name in tiny.ENCODERS | tiny.IMAGES if name not in CROSSED])
 @torch.inference_mode()
 def test_every_encoder_reads_as_its_modules_do(name: str) -> None:
     model = tiny.make(name).fuse()

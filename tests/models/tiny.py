@@ -50,6 +50,7 @@ IMAGES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 IMAGES["vit local"] = ("vit-base", IMAGES["vit"][1] | {"window": 1, "n_layers": 1})
 IMAGES["deit"] = ("deit-tiny", IMAGES["vit"][1])
+IMAGES["perceiver"] = ("perceiver-tiny", IMAGES["vit"][1] | {"n_latents": 5})
 
 TEXTS = ENCODERS | DECODERS
 ALL = TEXTS | SEQ2SEQ | IMAGES

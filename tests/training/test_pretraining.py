@@ -28,8 +28,9 @@ RUNS: dict[str, tuple[str, dict[str, Any], str]] = {
     "spans": ("spans", {"preset": "t5-small", **SMALL, "d_head": 16, "ffn_dropout": 0.1, "attn_dropout": 0.1}, "bpe"),
     "packed": ("generate", {"preset": "char-gpt", **SMALL}, "byte-bpe"),
     "stream": ("generate", {"preset": "char-gpt", **SMALL}, "char"),
+    "memory": ("generate", {"preset": "smollm2-135m", **SMALL, "n_kv_heads": 1, "dropout": 0.0}, "char"),
 }
-PACK = {"packed": "rows", "stream": "files"}
+PACK = {"packed": "rows", "stream": "files", "memory": "files"}
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +48,7 @@ def small_run(folder: Path, name: str, *, steps: int = 40) -> RunConfig:
     settings = {"epochs": 0, "steps": steps, "lr": 3e-3, "batch_tokens": 400, "warmup": 4, "schedule": "cosine"}
     if name in PACK:
         data["pack"] = PACK[name]
+        data["memory"] = 24 if name == "memory" else 0
     whole = {"task": task, "data": data, "text": text, "model": model, "train": settings, "valid": {"every": steps}}
     return run_of(whole, ())
 
@@ -106,7 +108,7 @@ def test_what_it_saves_opens_in_transformers_with_the_same_outputs(name: str, tm
             start = torch.tensor([[ours.config.start_id, 5, 6]])
             close(ours(ids, start).logits, theirs(input_ids=ids, decoder_input_ids=start).logits)
         else:
-            theirs, ours, ids = opened(transformers, folder, "GPT2LMHeadModel")
+            theirs, ours, ids = opened(transformers, folder, "AutoModelForCausalLM")
             close(ours(ids).logits, theirs(ids).logits)
 
 

@@ -83,13 +83,13 @@ class Documents(OfOneTokenizer):
 class TextBatch:
     """Texts for a causal language model."""
 
-    ids_in: Tensor  # (B, T)
+    ids_in: Tensor  # (B, T), or (B, M + T) where M tokens before a window are looked back at (stream.py)
     ids_out: Tensor  # (B, T)
     valid: Tensor  # (B, T)
     "What is to be learnt: not padding, and not what was only given."
     n_targets: int
     rows: np.ndarray
-    documents: Tensor | None = None  # (B, T)
+    documents: Tensor | None = None  # as ids_in
     "Which text of its row each token is of, where a row holds several (stream.py)."
 
     def without_targets(self) -> Self:

@@ -54,11 +54,14 @@ def ends_of(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
 
 
 class Windows(Shards):
-    """Shards of `Joined`, row by row a window: `width` tokens, and the one behind them to be foreseen."""
+    """Shards of `Joined`, row by row a window: `width` tokens, and the one behind them to be foreseen.
 
-    def __init__(self, shards: Shards, width: int, *, moving: bool) -> None:
+    Up to `memory` tokens before a window come with it, to be looked back at.
+    """
+
+    def __init__(self, shards: Shards, width: int, *, moving: bool, memory: int = 0) -> None:
         super().__init__(shards.folder)
-        self.width, self.moving, self.n_ids = width, moving, len(self._ids)
+        self.width, self.moving, self.memory, self.n_ids = width, moving, memory, len(self._ids)
         if self.n_ids < 2:
             raise UserError(f"{self.folder} holds {self.n_ids} token", "give more text")
         self.lengths = np.full((-(-(self.n_ids - 1) // width), 1), width)
@@ -67,28 +70,30 @@ class Windows(Shards):
         return len(self.lengths)
 
     def read(self, rows: np.ndarray, key: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids (B, width + 1) and which of them are there: only the last window of a text that stands still is short."""
+        """Ids (B, memory + width + 1) and which of them are there: before the first window nothing is, and of a text
+        that stands still the last is short."""
         starts = rows * self.width
         if self.moving:
             moved = starts + (chances(key, rows, 1)[:, 0] * self.width).astype(np.int64)
             starts = np.clip(moved, 0, max(self.n_ids - 1 - self.width, 0))
-        places = starts[:, None] + np.arange(self.width + 1)
-        real = places < self.n_ids
-        ids = take(self._ids, np.minimum(places, self.n_ids - 1).ravel()).reshape(places.shape).astype(np.int64)
-        self._check(np.repeat(rows, self.width + 1), (ids < self._limits[0]).ravel())
+        places = starts[:, None] + np.arange(-self.memory, self.width + 1)
+        real = (places >= 0) & (places < self.n_ids)
+        ids = take(self._ids, places.clip(0, self.n_ids - 1).ravel()).reshape(places.shape).astype(np.int64)
+        self._check(np.repeat(rows, places.shape[1]), (ids < self._limits[0]).ravel())
         return ids, real
 
 
 def collate_windows(windows: Windows, rows: np.ndarray, key: tuple[int, ...], tokenizer: Tokenizer) -> TextBatch:
-    ids, valid = windows.read(rows, key)
+    (ids, real), before = windows.read(rows, key), windows.memory
     start, end = ends_of(tokenizer)
-    begins = (ids[:, 1:] == start) & (ids[:, :-1] == end) if end is not None else np.zeros_like(valid[:, 1:])
+    begins = (ids[:, 1:] == start) & (ids[:, :-1] == end) if end is not None else np.zeros_like(real[:, 1:])
     # the token at place t is foreseen from t - 1, but the first of a text from nothing
-    valid = valid[:, 1:] & ~begins
+    valid = (real[:, 1:] & ~begins)[:, before:]
+    begins |= real[:, 1:] & ~real[:, :-1]  # what is not there is as good as another text
     documents = np.pad(begins[:, :-1], ((0, 0), (1, 0))).cumsum(axis=1) if begins[:, :-1].any() else None
     return TextBatch(
         torch.from_numpy(ids[:, :-1].copy()),
-        torch.from_numpy(ids[:, 1:].copy()),
+        torch.from_numpy(ids[:, 1 + before :].copy()),
         torch.from_numpy(valid),
         int(valid.sum()),
         rows,

@@ -117,7 +117,7 @@ class Reading:
         found: dict[Kind, bool] = {
             "encoder": sides[0] and isinstance(getattr(self.model, "encoder", None), Stack),
             "decoder": sides[1] and isinstance(getattr(self.model, "decoder", None), Stack),
-            "cross": all(sides) and (self.is_recurrent or isinstance(self.model, Transformer | Captioner)),
+            "cross": all(sides) and (self.is_recurrent or isinstance(self.model, Transformer | Captioner | Vit)),
         }
         return tuple(kind for kind, is_here in found.items() if is_here)
 
@@ -173,7 +173,7 @@ class Reading:
 
     def _run(self) -> Output:
         if self.pixels is not None:
-            said = [] if self.target is None else [self._tensor(self.target.ids)]
+            said = [self._tensor(self.target.ids)] if self.target is not None and self.target.ids else []
             return self.model(self.pixels.to(self.model.device), *said)
         sides = [side for side in (self.source, self.target) if side is not None]
         ids = [self._tensor(side.ids) for side in sides]
@@ -275,8 +275,14 @@ def read_image(model: Vit | Captioner, pixels: Tensor) -> Reading:
     rows, columns = model.config.grid
     leading = ("[class]", "[distil]")[: model.embed.n_leading]
     names = (*leading, *(f"{row},{column}" for row in range(rows) for column in range(columns)))
-    special = tuple(i < len(leading) for i in range(len(names)))
-    return Reading(model, Tokens(names, tuple(range(len(names))), special), pixels=pixels[None])
+    patches = _unwritten(names, len(leading))
+    n_latents = getattr(model.config, "n_latents", 0)
+    latents = ("[class]", *(f"latent {i}" for i in range(1, n_latents)))
+    return Reading(model, patches, _unwritten(latents, 1) if n_latents else None, pixels=pixels[None])
+
+
+def _unwritten(names: tuple[str, ...], n_leading: int) -> Tokens:
+    return Tokens(names, tuple(range(len(names))), tuple(i < n_leading for i in range(len(names))))
 
 
 def _named(id: int, tokenizer: Tokenizer) -> str:

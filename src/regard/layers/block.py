@@ -14,7 +14,7 @@ from regard.layers.mask import Mask
 from regard.layers.norm import make_norm
 from regard.layers.position import Rotation
 from regard.layers.residual import Residual
-from regard.layers.state import KeyValueState
+from regard.layers.state import KeyValueState, Remembered
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Context:
     memory_mask: Mask | None = None
     state: KeyValueState | None = None
     "Keys and values of earlier tokens, when decoding step by step."
+    before: Remembered | None = None
+    "Keys and values of earlier pieces, when a long text is read piece by piece."
 
 
 class Block(nn.Module):
@@ -66,6 +68,8 @@ class Block(nn.Module):
         q, k, v = self.attn.project(x, context.rotation)
         if context.state is not None:
             k, v = context.state.append(self.layer, k, v)
+        if context.before is not None:
+            k, v = context.before.append(self.layer, k, v)
         return self.attn(q, k, v, context.mask, bias=context.bias)
 
     def attend_memory(self, x: Tensor, context: Context) -> Tensor:

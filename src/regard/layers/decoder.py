@@ -9,7 +9,7 @@ from regard.layers.embedding import Embedding
 from regard.layers.encoder import Stack
 from regard.layers.linear import Weight
 from regard.layers.mask import WHOLE, Mask, positions_in, positions_of
-from regard.layers.state import KeyValueState
+from regard.layers.state import KeyValueState, Remembered
 
 
 class Decoder(Stack):
@@ -28,12 +28,35 @@ class Decoder(Stack):
         memory_valid: Tensor | None = None,
         table: Weight | None = None,
         documents: Tensor | None = None,
+        n_before: int = 0,
     ) -> Tensor:
-        """All positions at once, as in training; of several texts in a row, `documents` (B, T) are the numbers."""
+        """All positions at once, as in training; of several texts in a row, `documents` (B, T) are the numbers.
+
+        The first `n_before` tokens are only looked back at: what comes out is of the others (B, T - n_before, D).
+        """
         positions = positions_of(valid, ids.size(1), ids.device) if documents is None else positions_in(documents)
+        if n_before:
+            assert valid is None
+            return self._behind(n_before, ids, positions, documents, table)
         x = self.embed(ids, positions, table=table)
         mask = Mask(causal=True, valid=valid, window=self.config.window, documents=documents)
         return self.run(x, positions, mask, memory=memory, memory_mask=Mask(valid=memory_valid))
+
+    def _behind(
+        self, n_before: int, ids: Tensor, positions: Tensor, documents: Tensor | None, table: Weight | None
+    ) -> Tensor:
+        """The same numbers as at once, but no gradient goes to what was before (Dai et al. 2019)."""
+        before, window = Remembered(), self.config.window
+
+        def read(start: int, end: int) -> Tensor:
+            here = positions[:, start:end]
+            mask = Mask(causal=True, window=window, documents=None if documents is None else documents[:, :end])
+            x = self.embed(ids[:, start:end], here, table=table)
+            return self.run(x, here, mask, n_keys=end, before=before)
+
+        with torch.no_grad():
+            read(0, n_before)
+        return read(n_before, ids.size(1))
 
     def new_state(
         self, batch: int, max_len: int, *, memory: Tensor | None = None, memory_valid: Tensor | None = None

@@ -51,11 +51,12 @@ class Stack(nn.Module):
         return self
 
     def run(self, x: Tensor, positions: Tensor, mask: Mask, *, n_keys: int | None = None, **rest: Any) -> Tensor:
-        """Through all blocks; `n_keys` is given when a decoding state holds more keys than `x` has tokens."""
+        """Through all blocks; `n_keys` is given when there are more keys than `x` has tokens."""
         bias = rotation = None
         if self.relative is not None:
             keys = torch.arange(x.size(1) if n_keys is None else n_keys, device=x.device)[None]
-            bias = self.relative(positions if n_keys is not None else keys, keys).to(x.dtype)
+            queries = keys[:, -x.size(1) :] if rest.get("state") is None else positions
+            bias = self.relative(queries, keys).to(x.dtype)
         if self.rotary is not None:
             rotation = self.rotary(positions, x.dtype)
         context = Context(mask, bias=bias, rotation=rotation, **rest)

@@ -80,7 +80,7 @@ class Mask:
         if self.valid is not None:
             rules.append(self.valid[:, None, :])
         if self.documents is not None:
-            rules.append(self.documents[:, :, None] == self.documents[:, None, :])
+            rules.append(self.documents[:, -n_queries:, None] == self.documents[:, None, :])
         if self.window is not None:
             rules.append(self._near(queries, keys) | (queries < self.n_global) | (keys < self.n_global))
         allowed = rules[0]

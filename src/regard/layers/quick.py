@@ -40,7 +40,7 @@ class Quick:
     def fits(self, x: Tensor, context: Context) -> bool:
         """A memory that was not yet projected is left to the modules, as is what only training asks for."""
         plain = not torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu") and x.numel() > 0
-        return plain and context.memory is None and not any(self.hooks)
+        return plain and context.memory is None and context.before is None and not any(self.hooks)
 
     def __call__(self, x: Tensor, context: Context) -> Tensor:
         if self.native is not None and self.native.fits(x, context):

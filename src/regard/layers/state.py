@@ -257,6 +257,24 @@ class KeyValueState:
         self._equal = different.pop() if len(different) == 1 else None
 
 
+class Remembered:
+    """Keys and values of what was read before, without their gradients (Transformer-XL, Dai et al. 2019).
+
+    The next piece of a text looks back at them as if they were its own; all that is remembered takes part in the next
+    piece, and so through every layer a token reaches further back than one piece.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """One layer's keys and values (B, G, T, K) behind those of earlier pieces (B, G, M, K)."""
+        if layer in self._kept:
+            k, v = (torch.cat(pair, dim=2) for pair in zip(self._kept[layer], (k, v), strict=True))
+        self._kept[layer] = k.detach(), v.detach()
+        return k, v
+
+
 def require_room(n_tokens: int, capacity: int) -> None:
     if n_tokens > capacity:
         raise UserError(

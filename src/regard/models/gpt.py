@@ -53,10 +53,12 @@ class Gpt(Model):
         if config.head == "classify":
             self.classify = nn.Linear(config.d_model, len(config.labels), bias=False)
 
-    def forward(self, ids: Tensor, valid: Tensor | None = None, *, documents: Tensor | None = None) -> Output:
+    def forward(
+        self, ids: Tensor, valid: Tensor | None = None, *, documents: Tensor | None = None, n_before: int = 0
+    ) -> Output:
         """`ids` (B, T); `valid` (B, T) True for real tokens, padding may stand on either side; `documents` (B, T) the
-        number of each token's text, where a row holds several."""
-        hidden = self.decoder(ids, valid, documents=documents)
+        number of each token's text, where a row holds several; at the first `n_before` it only looks back."""
+        hidden = self.decoder(ids, valid, documents=documents, n_before=n_before)
         if self.classify is not None:
             pooled = pool(hidden, valid, "last")
             return Output(self.classify(pooled), hidden, pooled)

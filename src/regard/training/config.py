@@ -45,12 +45,20 @@ class DataConfig:
     "fill, sentences, replaced: whether all pieces of a word are hidden together."
     pack: Literal["no", "rows", "files"] = "no"
     "generate: join texts, and cut windows of just max_len tokens; files: each file is one text, its end is held out."
+    memory: int = 0
+    "With pack: so many tokens before a window are looked back at, and not learnt from (Transformer-XL)."
 
     def __post_init__(self) -> None:
         require(0 <= self.hold_out < 1, f"data.hold_out is {self.hold_out}", "expected a share from 0 to below 1")
         twice = [name for name in self.columns if self.columns.count(name) > 1]
         require(not twice, f"data.columns names {', '.join(dict.fromkeys(twice))} twice", "name each column once")
         require(self.max_len >= 1, f"data.max_len is {self.max_len}", "expected at least 1")
+        require(0 <= self.memory <= 2**20, f"data.memory is {self.memory}", "expected how many tokens, 0 or more")
+        require(
+            not self.memory or self.pack != "no",
+            f"data.memory is {self.memory}, but texts are not joined",
+            'set data.pack to "rows" or "files"',
+        )
         for name in ("shift", "erase"):
             value = getattr(self, name)
             require(0 <= value <= 1024, f"data.{name} is {value}", "expected so many pixels, 0 or more")

@@ -140,10 +140,12 @@ def described(config: RunConfig, *, pictures: bool) -> ModelConfig:
 
 def _trained(config: RunConfig) -> ModelConfig:
     found: ModelConfig = load_model(config.model["init"], device="meta").config
-    longest = getattr(found, "max_len", config.data.max_len)
-    if config.data.max_len > longest:
-        what = f"data.max_len is {config.data.max_len}, but {config.model['init']} reads at most {longest} tokens"
-        raise UserError(what, f"set data.max_len={longest} or less")
+    data = config.data
+    longest = getattr(found, "max_len", data.max_len + data.memory)
+    if data.max_len + data.memory > longest:
+        keys = "data.max_len and data.memory are" if data.memory else "data.max_len is"
+        what = f"{keys} {data.max_len + data.memory}, but {config.model['init']} reads at most {longest} tokens"
+        raise UserError(what, f"set data.max_len={longest - data.memory} or less")
     return found
 
 
@@ -178,7 +180,8 @@ def must_serve(config: RunConfig, head: str) -> None:
 
 
 def _built(config: RunConfig, family: Family, settings: dict[str, Any]) -> ModelConfig:
-    return build(family.config, {**settings, "max_len": max(config.data.max_len, 8)}, "model")
+    longest = config.data.max_len + config.data.memory
+    return build(family.config, {**settings, "max_len": max(longest, 8)}, "model")
 
 
 def check_model(config: RunConfig, head: str, *, pictures: bool = False) -> None:

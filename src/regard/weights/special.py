@@ -192,6 +192,7 @@ def _unused_pooler(config: Any, _theirs: Mapping[str, Tensor]) -> dict[str, Tens
 SPECIAL: dict[str, Special] = {
     "deit": Special(heads={"classify": {"head": "teacher", "pooler": "none"}}),
     "regard-convnet": Special(heads={"classify": {}}),
+    "regard-perceiver": Special(heads={"classify": {}}),
     "vision-encoder-decoder": Special(_read_captioner, _write_captioner, _unused_pooler),
     "bert": replace(
         _bert("cls.predictions.bias"),

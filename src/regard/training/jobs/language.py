@@ -29,8 +29,10 @@ class Language(Job):
         self.pad_id = tokenizer.pad_id or 0
 
     def arranged(self, shards: Shards, which: str) -> Shards:
-        packed = self.config.data.pack != "no"
-        return Windows(shards, self.config.data.max_len, moving=which == "train") if packed else shards
+        data = self.config.data
+        if data.pack == "no":
+            return shards
+        return Windows(shards, data.max_len, moving=which == "train", memory=data.memory)
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> TextBatch:
         if isinstance(shards, Windows):
