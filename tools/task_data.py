@@ -1,9 +1,9 @@
 """Public data sets as the recipes read them: `python tools/task_data.py SOURCE [TARGET]`.
 
 SOURCE holds the sets as they are published, a folder each: mrpc/msr_paraphrase_train.txt.gz, nltk_small/rte.zip,
-squad_v1.1_dev/*.json.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz, sotu_text/*.txt.gz. TARGET (by default ./data)
-gets plain tables with a test set of each. What decides is a hash, so the same files make the same split. CoLA
-and WNUT17 need nothing: the recipes read their files as they are.
+squad_v1.1_dev/*.json.gz, word_probes/simlex999.txt.gz, tatoeba_pt_en/*.tsv.gz, wikitext2_small/*.gz,
+sotu_text/*.txt.gz. TARGET (by default ./data) gets plain tables with a test set of each. What decides is a hash, so the
+same files make the same split. CoLA and WNUT17 need nothing: the recipes read their files as they are.
 """
 
 import argparse
@@ -70,6 +70,15 @@ def rte(source: Path, target: Path) -> None:
     sets["train"] = [row for row in sets["train"] if row[0] not in seen]
     for name, rows in sets.items():
         write_table(target / "rte" / f"{name}.tsv", ("text", "hypothesis", "label"), rows)
+
+
+def simlex(source: Path, target: Path) -> None:
+    """Pairs of words and how alike people find them, 0 to 10; a fifth is the test, whose words training may share."""
+    rows = [tuple(row.split("\t")) for row in lines(source / "word_probes" / "simlex999.txt.gz") if row[:1] != "#"]
+    sets = {"train": [row for row in rows if number(" ".join(row[:2])) >= TEST_SHARE]}
+    sets["test"] = [row for row in rows if row not in sets["train"]]
+    for name, some in sets.items():
+        write_table(target / "simlex" / f"{name}.tsv", ("word1", "word2", "score"), some)
 
 
 def squad(source: Path, target: Path) -> None:
@@ -166,6 +175,7 @@ def sentences(line: str) -> list[str]:
 
 MAKERS: dict[str, Callable[[Path, Path], None]] = {
     "mrpc": mrpc,
+    "simlex": simlex,
     "rte": rte,
     "squad": squad,
     "sst2": sst2,

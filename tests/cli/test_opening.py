@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import regard
 from parity import tiny
 from regard.cli.main import run
 from regard.cli.opening import unread_keys
+from regard.errors import UserError
 from tasks import translators
 from weights.checkpoints import change_json, save_tiny
 
@@ -56,6 +58,14 @@ def test_a_name_that_get_knows_is_answered_with_the_call(capsys: pytest.CaptureF
     first, second = capsys.readouterr().err.splitlines()
     assert first == "error: there is no model at 'gpt2'"
     assert "`regard get gpt2`" in second
+
+
+def test_a_name_that_is_nearly_right_is_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["translate", "--model", "pt-em", "mesa"]) == 3
+    assert capsys.readouterr().err.splitlines()[1].strip() == "did you mean 'pt-en'?"
+    with pytest.raises(UserError) as found:
+        regard.load("mini-lm")
+    assert found.value.hint == "did you mean 'minilm'?"
 
 
 def test_a_model_for_something_else_names_the_verb_that_it_serves(

@@ -27,14 +27,12 @@ from regard.layers.quick import Quick
 from regard.weights.store import load_model, save_model
 
 CLOSE = {"rtol": 0.0, "atol": 1e-5}
+CROSSED = ("perceiver",)
+"What it looks at comes with each call, so that nothing is made ready for it: the modules read."
 
 
 def stacks(model: Any) -> list[Stack]:
     return [module for module in model.modules() if isinstance(module, Stack)]
-
-
-CROSSED = ("perceiver",)
-"What it looks at comes with each call, so that nothing is made ready for it: the modules read."
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import click
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.errors import QUOTED, USAGE, UserError, cut
-from regard.pretrained.bundled import by_name, usual
+from regard.pretrained.bundled import by_name, near_name, usual
 
 if TYPE_CHECKING:
     from regard.weights.precision import Precision
@@ -75,7 +75,9 @@ def check_name(model: str) -> None:
         raise UserError("the name of the model is empty", "give a directory or hf:owner/name", exit_code=USAGE)
     with suppress(OSError, RuntimeError):  # a name too long, an unknown ~user: told when it is opened
         if not model.startswith("hf:") and not Path(by_name(model)).expanduser().exists():
-            raise UserError(f"there is no model at '{cut(model, QUOTED)}'", fetchable(model) or GIVE)
+            raise UserError(
+                f"there is no model at '{cut(model, QUOTED)}'", fetchable(model) or near_name(model) or GIVE
+            )
 
 
 def fetchable(model: str) -> str:

@@ -3,10 +3,11 @@
 The weights are written by tools/bundle.py; a source checkout may be without them.
 """
 
+import difflib
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.errors import USAGE, UserError
+from regard.errors import QUOTED, USAGE, UserError
 from regard.pretrained.installed import INSTALLED, path_of
 
 FOLDER = Path(__file__).parent
@@ -73,6 +74,12 @@ def by_name(source: str | Path) -> str | Path:
 
 def is_name(source: str | Path) -> bool:
     return source in BUNDLED or source in INSTALLED
+
+
+def near_name(source: str) -> str:
+    """A question, where it is nearly such a name."""
+    near = difflib.get_close_matches(source[:QUOTED], [*BUNDLED, *INSTALLED], n=1)
+    return f"did you mean '{near[0]}'?" if near else ""
 
 
 def size_of(name: str) -> int | None:

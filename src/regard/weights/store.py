@@ -15,7 +15,7 @@ from regard.layers.lora import merge, require_plain
 from regard.layers.short import ShortWeight
 from regard.machine import return_memory
 from regard.models.base import Model
-from regard.pretrained.bundled import by_name
+from regard.pretrained.bundled import by_name, near_name
 from regard.weights.fit import Held, assign, check, check_copies, check_implied, described_by, shorten
 from regard.weights.keymap import KeyMap, Source
 from regard.weights.layout import LAYOUTS, Layout
@@ -86,7 +86,7 @@ def locate(source: str | Path, revision: str | None = None, *, give: str = GIVE)
         problem = f"{path} is a file" if path.is_file() else f"there is no model at '{text}'"
     except (OSError, RuntimeError) as error:  # a name too long, an unknown ~user
         problem = f"there is no model at {text[:80]}: {getattr(error, 'strerror', '') or error}"
-    raise UserError(problem, give)
+    raise UserError(problem, near_name(text) or give)
 
 
 def load_directory(directory: Path, held: Held | None, *, empty: bool = False, adapter: Path | None = None) -> Model:
