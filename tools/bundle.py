@@ -1,10 +1,10 @@
 """Put a trained model into the package: `python tools/bundle.py RUN/model [--name pt-en] [--longest TOKENS]`.
 
-An adapter, `python tools/bundle.py RUN/adapter --name names`, is written as float16 and otherwise as it is. Of a
-translator, the folder src/regard/pretrained/NAME gets the weights as float16 (half the size; every engine still
-computes in float32, as config.json says), the configuration and the vocabulary, and with --longest how long a sentence
-may be before it is cut; at the end the translations before and after are compared, greedily, on the sentences of the
-tests. The MODEL_CARD.md is written by hand and must be there before.
+The folder src/regard/pretrained/NAME gets the weights as float16 (half the size; every engine still computes in
+float32, as config.json says), the configuration and the vocabulary; an adapter, `python tools/bundle.py RUN/adapter
+--name names`, is otherwise left as it is. Of a translator, --longest says how long a sentence may be before it is cut,
+and at the end the translations before and after are compared, greedily, on the sentences of the tests. The
+MODEL_CARD.md is written by hand and must be there before.
 """
 
 import argparse
@@ -20,12 +20,14 @@ from safetensors.torch import load_file, save_file
 import regard
 from regard.errors import UserError
 from regard.files import read_json_object, write_json
+from regard.models.transformer import Transformer
 from regard.pretrained.bundled import BUNDLED, FOLDER, TRANSLATOR
+from regard.tasks.translator import Translator
 from regard.weights.peft import CONFIG, FILE, is_adapter
 from regard.weights.store import load_model, save_model
 
 MAX_PARAMETERS, MAX_BYTES = 9_500_000, 20_000_000
-CARD, VOCABULARY = "MODEL_CARD.md", ("tokenizer.json", "tokenizer_config.json")
+CARD, BESIDE = "MODEL_CARD.md", ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.json")
 SENTENCES = Path(__file__).parent.parent / "tests" / "pretrained" / "sentences.txt"
 
 
@@ -57,9 +59,11 @@ def write(source: Path, target: Path, longest: int | None, over: str) -> None:
     save_model(model.half(), target)
     settings = read_json_object(target / "config.json") | {"dtype": "float32"}  # to compute in, for other engines too
     write_json(target / "config.json", settings)
-    write_json(target / "generation_config.json", how_to_translate(settings))
-    for name in VOCABULARY:
-        shutil.copyfile(source / name, target / name)
+    if isinstance(model, Transformer):
+        write_json(target / "generation_config.json", how_to_translate(settings))
+    for name in BESIDE:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
     if longest is not None:
         path = target / "tokenizer_config.json"
         write_json(path, read_json_object(path) | {"model_max_length": longest})
@@ -73,6 +77,8 @@ def how_to_translate(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(source: Path, target: Path, sentences: list[str]) -> None:
+    if is_adapter(source) or not isinstance(regard.load(source), Translator):
+        return
     before, after = ([found.text for found in regard.load(path).many(sentences, beam=1)] for path in (source, target))
     differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
     print(f"float16 against float32, greedy: {len(differing)} of {len(sentences)} translations differ")
@@ -90,8 +96,7 @@ def main() -> None:
     target = FOLDER / options.name
     try:
         bundle(options.model, target, options.longest)
-        if not is_adapter(options.model):
-            compare(options.model, target, options.sentences.read_text(encoding="utf-8").splitlines())
+        compare(options.model, target, options.sentences.read_text(encoding="utf-8").splitlines())
     except UserError as error:
         sys.exit(f"error: {error}")
     if "TODO" in (target / CARD).read_text(encoding="utf-8"):
