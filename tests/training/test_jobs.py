@@ -95,6 +95,20 @@ def test_balanced_weights_make_labels_count_alike(tmp_path: Path) -> None:
     assert float(every.weights.mean()) == pytest.approx(1, rel=1e-4)
 
 
+def test_a_number_is_first_foreseen_as_the_mean_and_a_trained_head_goes_on(tmp_path: Path) -> None:
+    config = toy_run(tmp_path, "numbers", epochs=1)
+    trainer = assemble(config, tmp_path / "run", [])
+    every = trainer.job.batch(trainer.train, torch.arange(len(trainer.train)).numpy(), (0,))
+    with torch.inference_mode():
+        first = trainer.job.logits(trainer.model.eval(), every)[:, 0]
+    assert float(first.mean()) == pytest.approx(float(every.labels.mean()), abs=0.3)
+    assert float(every.labels.mean()) > 1  # fresh weights alone would say 0
+    train(config, tmp_path / "first")
+    again = replace(config, model={"init": str(tmp_path / "first" / "model")})
+    heads = [assemble(again, tmp_path / "second", []).model, load_model(tmp_path / "first" / "model")]
+    assert torch.equal(*(head.state_dict()["heads.classify.bias"] for head in heads))
+
+
 def test_frozen_weights_stay_and_lower_layers_learn_slower(tmp_path: Path) -> None:
     config = toy_run(tmp_path, "classify", epochs=1, freeze=["encoder.embed"], layer_decay=0.5)
     trainer, _ = train(config, tmp_path / "run")

@@ -63,7 +63,9 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
     newest = _newest(folder, ranks)
     ranks.compare({**facts, "checkpoint": newest and ranks.every("finding it", lambda: checkpoint.mark_of(newest))})
     blank = partial(blank_model, config, job.head, job.vocabulary, job.labels)
-    model = new_model(config, blank).to(ranks.device)
+    model = new_model(config, blank)
+    job.begin(model, train)
+    model = model.to(ranks.device)
     trained = ranks.spread(model)
     if not job.head:
         keep_padding_zero(model, job.tokenizer.pad_id, ranks)

@@ -93,6 +93,9 @@ class Job(ABC):
     def meet(self, train: Shards) -> None:  # noqa: B027  # most have nothing to ask
         """Before the first batch: what has to be known of all training rows."""
 
+    def begin(self, model: Model, train: Shards) -> None:  # noqa: B027  # most begin as the model does
+        """Before the first step of a new run: what fresh weights had better know of the training rows."""
+
     def arranged(self, shards: Shards, which: str) -> Shards:
         """The rows of a set, train or valid, as `batch` and the order of steps are to see them."""
         return shards
