@@ -33,6 +33,8 @@ SENTENCES = Path(__file__).parent.parent / "tests" / "pretrained" / "sentences.t
 
 def bundle(source: Path, target: Path, longest: int | None = None) -> None:
     """All files but the card; nothing is changed in `target` unless they are small enough."""
+    if target.name not in BUNDLED:
+        raise UserError(f"no bundled model is called {target.name}", f"known: {', '.join(BUNDLED)} (bundled.py)")
     if not (target / CARD).is_file():
         raise UserError(f"there is no {target / CARD}", "write the card first: data, licences, scores, limits")
     with tempfile.TemporaryDirectory() as made:

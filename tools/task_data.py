@@ -75,6 +75,7 @@ def rte(source: Path, target: Path) -> None:
 def simlex(source: Path, target: Path) -> None:
     """Pairs of words and how alike people find them, 0 to 10; a fifth is the test, whose words training may share."""
     rows = [tuple(row.split("\t")) for row in lines(source / "word_probes" / "simlex999.txt.gz") if row[:1] != "#"]
+    rows = [row for row in rows if len(row) == 3]
     sets = {"train": [row for row in rows if number(" ".join(row[:2])) >= TEST_SHARE]}
     sets["test"] = [row for row in rows if row not in sets["train"]]
     for name, some in sets.items():

@@ -100,7 +100,10 @@ def test_a_failed_start_leaves_nothing_and_the_same_command_starts(home: Path, c
     source.write_bytes((home / "elsewhere").read_bytes())
     assert run(command) == 0
     assert run(command) == 2
-    assert "run holds a run already\n  go on with `regard resume run`" in capsys.readouterr().err
+    assert (
+        "run holds a run already\n  go on with `regard resume run`, or choose another folder with --out"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_was_in_the_folder_before_a_failed_start_is_there_after_it(

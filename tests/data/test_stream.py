@@ -79,6 +79,7 @@ def test_with_a_memory_windows_foresee_the_same_and_come_with_what_is_before_the
 ) -> None:
     plain = windows_of(write, tokenizer, tmp_path / "out", 5)
     windows, every = Windows(plain, 5, moving=False, memory=memory), joined()
+    memory = windows.memory  # no more than there is
     batch, bare = whole_batch(windows, tokenizer), whole_batch(plain, tokenizer)
     assert torch.equal(batch.ids_out, bare.ids_out)
     assert torch.equal(batch.valid, bare.valid)

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from faults.refusal import refused
-from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, micro_f1, pearson, spearman
+from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, micro_f1, pearson, rmse, spearman
 from regard.evaluation.score import Score
 
 pytestmark = pytest.mark.parity
@@ -77,6 +77,11 @@ def test_among_many_labels_f1_is_of_one_against_all_others(rows: list[tuple[str,
     assume(len({*predicted, *gold}) == 1 or "a" in {*predicted, *gold})
     theirs = f1_of(labels=["a"], average=None)(gold, predicted)[0]  # type: ignore[index]
     assert f1(predicted, gold, positive="a").value == pytest.approx(theirs * 100, **CLOSE)
+
+
+def test_the_error_of_numbers_is_in_their_own_unit() -> None:
+    assert rmse([1.0, 2.0, 5.0], [1.0, 4.0, 4.0]).value == pytest.approx((5 / 3) ** 0.5)
+    assert rmse([3.0], [3.0]).value == 0.0
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(pearson, scipy.stats.pearsonr), (spearman, scipy.stats.spearmanr)])

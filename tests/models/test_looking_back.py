@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from models.tiny import DECODERS, VOCAB, make
-from regard.models.recurrent import RecurrentLanguageModel
-from regard.models.registry import build_preset
+from regard.errors import UserError
 
 RELATIVE = {"position": "relative", "n_buckets": 8, "max_distance": 12, "layout": "gpt2"}
 
@@ -27,6 +26,22 @@ def test_a_piece_that_looks_back_is_the_end_of_the_whole(name: str, n_before: in
     torch.testing.assert_close(piece.logits, whole.logits[:, n_before:], atol=1e-4, rtol=1e-5)
 
 
+@pytest.mark.parametrize("n_before", [0, 40])
+def test_texts_do_not_see_each_other_through_a_narrow_window(n_before: int) -> None:
+    """More than 64 keys, so that the window goes piece by piece."""
+    model, ids = make("gpt2 local", max_len=200), text(2, 160)
+    documents = (torch.arange(160) >= 100).long().expand(2, -1)
+    with torch.inference_mode():
+        together = model(ids, documents=documents, n_before=n_before).hidden[:, 100 - n_before :]
+        torch.testing.assert_close(together, model(ids[:, 100:]).hidden, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("n_before", [-1, 20, 30])
+def test_there_must_be_something_after_what_is_looked_back_at(n_before: int) -> None:
+    with pytest.raises(UserError, match=f"n_before is {n_before} of 20"):
+        make("llama")(text(), n_before=n_before)
+
+
 def test_a_model_that_is_made_for_running_looks_back_to_the_same_numbers() -> None:
     ids = text()
     with torch.inference_mode():
@@ -44,12 +59,3 @@ def test_no_gradient_goes_to_what_was_before() -> None:
     model.zero_grad()
     model(ids).hidden[:, 10:].square().sum().backward()
     assert (model.decoder.embed.token.weight.grad.abs().sum(1) > 0)[:20].all()  # without the memory it would
-
-
-def test_a_recurrent_model_carries_its_state_over() -> None:
-    torch.manual_seed(0)
-    model = build_preset("recurrent-lstm-lm").eval()
-    assert isinstance(model, RecurrentLanguageModel)
-    ids = text()
-    with torch.inference_mode():
-        torch.testing.assert_close(model(ids, n_before=9).hidden, model(ids).hidden[:, 9:], atol=1e-6, rtol=0)

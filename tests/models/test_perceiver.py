@@ -10,7 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from models.tiny import make
 from regard.errors import UserError
 from regard.inspection.attention import attention
-from regard.inspection.reading import read_image
+from regard.inspection.reading import Reading, Tokens, read_image
+from regard.inspection.saliency import saliency
 from regard.models.vit import VitConfig
 from regard.weights.store import load_model, save_model
 
@@ -54,6 +55,16 @@ def test_its_latents_can_be_watched_looking() -> None:
     assert weights.shape == (5, 13)  # latents; the class token and 3 x 4 patches
     torch.testing.assert_close(weights.sum(-1), torch.ones(5))
     assert reading.queries("cross").names[:2] == ("[class]", "latent 1")
+
+
+def test_what_its_answer_hung_on_is_said_of_the_patches() -> None:
+    found = saliency(read_image(make("perceiver"), torch.rand(3, 12, 16)))
+    assert len(found.values) == len(found.tokens) == 13
+
+
+def test_a_vit_has_no_latents_that_look_across() -> None:
+    nothing = Tokens((), (), ())
+    assert Reading(make("vit"), source=nothing, target=nothing).kinds == ("encoder",)
 
 
 @pytest.mark.parametrize("wrong", [{"n_latents": -1}, {"n_latents": 4, "distil": True}, {"n_latents": 4, "window": 2}])

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from regard.data.shards import Shards
 from regard.errors import UserError
+from regard.tasks.load import load
 from regard.text.load import load as load_tokenizer
 from regard.training import loop
 from regard.training.config import RunConfig
@@ -184,3 +185,24 @@ def test_only_texts_to_be_continued_are_joined(tmp_path: Path) -> None:
     config = small_run(tmp_path, "sentences")
     with pytest.raises(UserError, match=r"data\.pack is 'rows' for sentences"):
         replace(config, data=replace(config.data, pack="rows"))
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
+def test_a_recurrent_model_of_a_small_vocabulary_opens_again_and_has_no_memory(cell: str, tmp_path: Path) -> None:
+    sizes = {"d_model": 16, "n_layers": 1}
+    config = replace(small_run(tmp_path, "stream", steps=2), model={"preset": f"recurrent-{cell}-lm", **sizes})
+    config = replace(config, train=replace(config.train, init="xavier"))
+    check_model(config, "language_model")
+    train(config, tmp_path / "run")
+    assert load(tmp_path / "run" / "model")("the red", limit=3).text
+    with pytest.raises(UserError, match="no attention to look back with"):
+        check_model(replace(config, data=replace(config.data, memory=8)), "language_model")
+
+
+def test_what_is_looked_back_at_counts_as_read(tmp_path: Path) -> None:
+    trainer = assemble(small_run(tmp_path, "memory"), tmp_path / "run", [])
+    assert set(trainer.lengths.ravel()) == {32 + 24}
+    config = small_run(tmp_path, "memory")
+    endless = replace(config, data=replace(config.data, memory=10**6))
+    batch = (trainer := assemble(endless, tmp_path / "long", [])).job.still(trainer.train, torch.arange(1).numpy())
+    assert batch.ids_in.size(1) < 20_000  # no more than there is

@@ -23,10 +23,12 @@ def test_inverse_sqrt_is_the_papers_formula() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cosine", "linear"])
-def test_ways_down_end_at_zero(kind: str) -> None:
-    assert rate(99, kind=kind, peak=1.0, warmup=10, steps=100) == pytest.approx(0.0, abs=1e-12)
-    middle = rate(54, kind=kind, peak=1.0, warmup=10, steps=100)
+def test_ways_down_would_end_at_zero_after_the_last_step_which_still_learns(kind: str) -> None:
+    assert rate(99, kind=kind, peak=1.0, warmup=9, steps=99) == pytest.approx(0.0, abs=1e-12)
+    assert rate(98, kind=kind, peak=1.0, warmup=9, steps=99) > 1e-4
+    middle = rate(53, kind=kind, peak=1.0, warmup=9, steps=98)
     assert middle == pytest.approx(0.5)
+    assert rate(0, kind=kind, peak=1.0, warmup=0, steps=1) >= 0.5  # a run of one step, too
 
 
 def test_a_constant_stays() -> None:
@@ -36,6 +38,6 @@ def test_a_constant_stays() -> None:
 
 @pytest.mark.parametrize("kind", ["cosine", "linear"])
 def test_ways_down_end_where_they_are_told_to(kind: str) -> None:
-    """nanoGPT's: half the way between the peak and the least in the middle, and the least from the last step on."""
-    for step, expected in {54: 0.55, 99: 0.1, 500: 0.1}.items():
-        assert rate(step, kind=kind, peak=1.0, low=0.1, warmup=10, steps=100) == pytest.approx(expected)
+    """Half the way between the peak and the least in the middle, and the least from the last step on."""
+    for step, expected in {53: 0.55, 98: 0.1, 500: 0.1}.items():
+        assert rate(step, kind=kind, peak=1.0, low=0.1, warmup=9, steps=98) == pytest.approx(expected)

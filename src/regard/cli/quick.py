@@ -1,11 +1,16 @@
 """A run from a few options, for whoever has a table and no TOML yet: `regard train --task classify --data a.csv`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import USAGE, UserError
 from regard.files import expanded
+
+if TYPE_CHECKING:
+    from regard.training.config import RunConfig
 
 USUAL_NAMES: dict[str, list[tuple[str, ...]]] = {
     "translate": [("source", "target"), ("src", "tgt")],
@@ -24,6 +29,9 @@ USUAL_NAMES: dict[str, list[tuple[str, ...]]] = {
     "embed-in-context": [("text",), ("sentence",), ("content",)],
 }  # fmt: skip
 "Task -> names that columns often have, looked for in this order."
+FINE_TUNED = ("classify", "tag")
+FEW_ROWS, ROWS_LEARNT, MOST_ROUNDS, SMALL_STEP = 300, 1_000, 20, 200
+"Of fewer rows so many are learnt from in all, in at most so many rounds, and so many tokens a step."
 PRESETS = {"embed": "word2vec", "embed-in-context": "elmo-small"}
 "Of tasks that the usual preset is not made for."
 
@@ -37,6 +45,21 @@ def quick_run(
     settings: dict[str, Any] = {"task": task, "data": {**files, **({"columns": list(found)} if found else {})}}
     model = {"init": init} if init else {"preset": PRESETS[task]} if task in PRESETS else {}
     return settings | ({"model": model} if model else {})
+
+
+def for_few_rows(config: "RunConfig", assignments: Sequence[str]) -> "RunConfig":
+    """A small table is gone through more often and in smaller steps; else it is over before anything is learnt."""
+    from regard.training.sources import Sources
+
+    said = {each.partition("=")[0].strip() for each in assignments}
+    if config.task not in FINE_TUNED or "init" not in config.model or said & {"train.epochs", "train.steps"}:
+        return config
+    n_rows = sum(1 for _ in islice(Sources(config).rows("train"), FEW_ROWS))
+    if n_rows == FEW_ROWS:
+        return config
+    epochs = min(MOST_ROUNDS, -(-ROWS_LEARNT // max(n_rows, 1)))
+    tokens = config.train.batch_tokens if "train.batch_tokens" in said else SMALL_STEP
+    return replace(config, train=replace(config.train, epochs=epochs, batch_tokens=tokens))
 
 
 def usual_among(names: Sequence[str], task: str) -> tuple[str, ...]:
@@ -59,5 +82,6 @@ def guessed(task: str, path: Path) -> tuple[str, ...]:
         return found
     wanted = " ".join(f"--column {name.upper()}" for name in USUAL_NAMES[task][0])
     shown = ", ".join(names[:20])
-    hint = f"say which to use: {wanted} (without a header, by number: --column '#1')"
+    known = "; ".join(" ".join(names) for names in USUAL_NAMES[task][:2])
+    hint = f"say which to use: {wanted} (without a header, by number: --column '#1'); usual are for example {known}"
     raise UserError(f"{path} has the columns {shown}, and none of the usual names for {task}", hint, exit_code=USAGE)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # Read when torch is loaded. Of a rank that is gone it warns with pages of C++ frames; we name the rank.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
+FEW_STEPS = 50
+"In so few hardly anything is learnt."
+
 
 @contextmanager
 def starting(what: str, out: Path, *, again: str) -> Iterator[Sign]:
@@ -176,7 +179,9 @@ def begins(trainer: "Trainer") -> str:
     size = f"{type(trainer.model).__name__}: {human(trainer.model.n_parameters)} parameters"
     if trainer.ranks.size > 1:
         size += f" on {trainer.ranks.size} ranks ({trainer.config.train.parallel})"
-    return f"{size}; going on from step {step:,} of {of:,}" if step else size
+    if step:
+        return f"{size}; going on from step {step:,} of {of:,}"
+    return size if of >= FEW_STEPS else f"{size}\nnote: only {of} steps; raise train.epochs or lower train.batch_tokens"
 
 
 def leave(number: int, _frame: Any) -> None:

@@ -59,7 +59,7 @@ def find(embed: "Embedder", texts: Iterator[str] | None, wanted: Wanted, n_texts
     nearest = Nearest(embed(queries), wanted.top)
     with closing(Count("texts", n_texts)) as count:
         for some, vectors in portions(embed, texts, wanted.vectors, count):
-            nearest.add(some, vectors)
+            nearest.add(some, vectors, unknown=texts is None)
         count.make_room()
     for number, (query, hits) in enumerate(zip(queries, nearest.hits(), strict=True), start=1):
         show(query, hits, wanted, number if len(queries) > 1 or wanted.from_stdin else None)

@@ -70,6 +70,7 @@ def command(
     Or without a recipe: what --task asks for, from the rows in --data. Everything goes into the folder --out: the
     resolved run.toml, the log, checkpoints, and in the end the model. A start that fails leaves nothing behind.
     """
+    from regard.cli.quick import for_few_rows
     from regard.training.folder import read_run, refuse_taken, run_of
     from regard.training.sources import Sources
 
@@ -85,6 +86,8 @@ def command(
     if "WORLD_SIZE" not in os.environ:  # ranks look together: one that left alone would keep the others waiting
         refuse_taken(folder)
         Sources(config).check(("train", "valid", "test"))
+    if recipe is None:
+        config = for_few_rows(config, assignments)
     if recipe is None and os.environ.get("RANK", "0") == "0":
         tell(f"the run, as {folder / 'run.toml'} will say it:\n\n{shown(config)}")
     with starting(recipe or f"a run to {task}", folder, again=retyped()) as sign:

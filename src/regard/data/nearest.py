@@ -33,18 +33,23 @@ class Nearest:
         self._numbers = np.zeros((len(queries), 0), dtype=np.int64)
         self._texts: dict[int, str] = {}
 
-    def add(self, texts: Sequence[str], vectors: Vectors) -> None:
+    def add(self, texts: Sequence[str], vectors: Vectors, *, unknown: bool = False) -> None:
+        """A text of nothing is near to nothing, unless all of them are `unknown`."""
+        empty = np.array([not unknown and not text.strip() for text in texts], dtype=bool)
         numbers, block = np.arange(self.n_seen, self.n_seen + len(vectors)) + 1, unit(vectors)
         parts = range(0, len(self._queries), QUERIES)
-        merged = [self._merged(slice(start, start + QUERIES), numbers, block) for start in parts]
+        merged = [self._merged(slice(start, start + QUERIES), numbers, block, empty) for start in parts]
         if merged:
             self._scores, self._numbers = (np.concatenate(each) for each in zip(*merged, strict=True))
         self._texts |= zip(numbers.tolist(), texts, strict=True)
         self._texts = {number: self._texts[number] for number in set(self._numbers.flatten().tolist())}
         self.n_seen += len(vectors)
 
-    def _merged(self, some: slice, numbers: Numbers, block: Vectors) -> tuple[Vectors, Numbers]:
-        scores = np.concatenate([self._scores[some], self._queries[some] @ block.T], axis=1)
+    def _merged(
+        self, some: slice, numbers: Numbers, block: Vectors, empty: NDArray[np.bool_]
+    ) -> tuple[Vectors, Numbers]:
+        near = np.where(empty, np.float32(-np.inf), self._queries[some] @ block.T)
+        scores = np.concatenate([self._scores[some], near], axis=1)
         known = self._numbers[some]
         every = np.concatenate([known, np.broadcast_to(numbers, (len(known), len(numbers)))], axis=1)
         # Stable, and numbers only grow: of two that are equally near the earlier one comes first.
@@ -54,7 +59,8 @@ class Nearest:
     def hits(self) -> Iterator[list[Hit]]:
         """For each query, the nearest first."""
         for scores, numbers in zip(self._scores.tolist(), self._numbers.tolist(), strict=True):
-            yield [Hit(score, number, self._texts[number]) for score, number in zip(scores, numbers, strict=True)]
+            found = zip(scores, numbers, strict=True)
+            yield [Hit(score, number, self._texts[number]) for score, number in found if score > -np.inf]
 
 
 def unit(vectors: Vectors) -> Vectors:

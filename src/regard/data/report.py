@@ -7,6 +7,7 @@ same range of hashes are compared in turn, so a large corpus takes no more memor
 
 import contextlib
 import hashlib
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ from regard.errors import UserError
 RUN = 1 << 17
 "Hashes sorted at a time, and about as many compared at a time."
 MOST_LABELS = 12
+FEW_NUMBERS = 6
+"So many different numbers may well be names of something."
 "Labels that are shown; the file of the run has all."
 
 
@@ -84,7 +87,10 @@ class Report:
         often = sorted(self.labels.items(), key=lambda item: -item[1])
         shown = [f"{label} {count:,} ({count / total:.1%})" for label, count in often[:MOST_LABELS]]
         more = f", and {len(often) - MOST_LABELS} more" if len(often) > MOST_LABELS else ""
-        return [f"labels in train: {', '.join(shown)}{more}"] if often else []
+        lines = [f"labels in train: {', '.join(shown)}{more}"] if often else []
+        if len(often) > FEW_NUMBERS and all(re.fullmatch(r"[-+]?\d+([.,]\d+)?", label.strip()) for label, _ in often):
+            lines.append("all labels are numbers, and are learnt as names; to learn a value: --set data.numbers=true")
+        return lines
 
     def _shared(self) -> list[list[str]]:
         n_columns = max((len(shared.columns) for shared in self.overlaps.values()), default=0)

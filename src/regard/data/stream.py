@@ -61,10 +61,11 @@ class Windows(Shards):
 
     def __init__(self, shards: Shards, width: int, *, moving: bool, memory: int = 0) -> None:
         super().__init__(shards.folder)
-        self.width, self.moving, self.memory, self.n_ids = width, moving, memory, len(self._ids)
+        self.width, self.moving, self.n_ids = width, moving, len(self._ids)
+        self.memory = min(memory, self.n_ids - 1)  # what is before the text costs as much as the text
         if self.n_ids < 2:
             raise UserError(f"{self.folder} holds {self.n_ids} token", "give more text")
-        self.lengths = np.full((-(-(self.n_ids - 1) // width), 1), width)
+        self.lengths = np.full((-(-(self.n_ids - 1) // width), 1), width + self.memory)
 
     def __len__(self) -> int:
         return len(self.lengths)

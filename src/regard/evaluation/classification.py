@@ -70,6 +70,15 @@ def spearman(predicted: Sequence[float], gold: Sequence[float], *, bootstrap: in
     return _of_numbers("Spearman", metric, predicted, gold, bootstrap, "constant:0|ties:mean")
 
 
+def rmse(predicted: Sequence[float], gold: Sequence[float], *, bootstrap: int = 0) -> Score:
+    """How far off the numbers are, in their own unit: the root of the mean squared error. Less is better."""
+
+    def metric(x: Numbers, y: Numbers) -> float:
+        return float(np.sqrt(np.square(x - y).mean()))
+
+    return _of_numbers("RMSE", metric, predicted, gold, bootstrap, "unit:own", scale=1.0)
+
+
 # ---- labels
 
 
@@ -122,10 +131,15 @@ def _of_numbers(
     gold: Sequence[float],
     bootstrap: int,
     signature: str,
+    *,
+    scale: float = 100.0,
 ) -> Score:
     check_paired(len(predicted), len(gold), "numbers")
     x, y = _finite(predicted, "predicted"), _finite(gold, "gold")
-    return scored([name], lambda rows: metric(x[rows], y[rows]), len(y), signature=signature, bootstrap=bootstrap)[0]
+    (found,) = scored(
+        [name], lambda rows: metric(x[rows], y[rows]), len(y), signature=signature, bootstrap=bootstrap, scale=scale
+    )
+    return found
 
 
 def _finite(values: Sequence[float], which: str) -> Numbers:

@@ -117,9 +117,14 @@ class Reading:
         found: dict[Kind, bool] = {
             "encoder": sides[0] and isinstance(getattr(self.model, "encoder", None), Stack),
             "decoder": sides[1] and isinstance(getattr(self.model, "decoder", None), Stack),
-            "cross": all(sides) and (self.is_recurrent or isinstance(self.model, Transformer | Captioner | Vit)),
+            "cross": all(sides) and (self.is_recurrent or self._looks_across),
         }
         return tuple(kind for kind, is_here in found.items() if is_here)
+
+    @property
+    def _looks_across(self) -> bool:
+        latents = isinstance(self.model, Vit) and self.model.config.n_latents > 0
+        return latents or isinstance(self.model, Transformer | Captioner)
 
     @property
     def is_recurrent(self) -> bool:

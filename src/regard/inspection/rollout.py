@@ -57,4 +57,5 @@ def payload(reading: Reading, kind: Kind, *, fusion: Fusion = "mean", discard: f
 def on_grid(reading: Reading, weights: Tensor) -> Tensor:
     """(rows, columns) of the patches, from the row of one token (S)."""
     grid: tuple[int, int] = reading.model.config.grid
+    require(len(weights) >= grid[0] * grid[1], "these tokens are no patches", "latents stand nowhere on a picture")
     return weights[-grid[0] * grid[1] :].view(grid)

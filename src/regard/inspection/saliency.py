@@ -83,7 +83,8 @@ def saliency(
     if label is not None and label not in labels:
         raise UserError(f"the model has no label '{label[:80]}'", f"its labels are {', '.join(labels)[:400]}")
     chosen = int(found.argmax()) if label is None else labels.index(label)
-    tokens = reading.queries("encoder" if reading.target is None else "decoder")
+    tokens = reading.source or reading.target  # latents of a Perceiver are no input
+    assert tokens is not None
     score = _Score(reading, module, chosen)
     with torch.no_grad():
         ends = score(torch.cat([x, base]))

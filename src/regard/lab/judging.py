@@ -24,7 +24,7 @@ from regard.data.tagged import words_and_tags
 from regard.errors import QUOTED, UserError, cut, notify
 from regard.evaluation.answers import answer_f1, exact_match
 from regard.evaluation.captions import exact
-from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, spearman
+from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, rmse, spearman
 from regard.evaluation.language import bits_per_character, perplexity
 from regard.evaluation.score import Score, scored
 from regard.evaluation.tagging import tag_scores
@@ -99,7 +99,7 @@ def _classes(classify: Classifier, asked: Asked, heard: Heard) -> Judgement:
     found = classify(texts, heard=heard)
     if classify.problem == "regression":
         given, right = [each.score for each in found], [_number(row[-1], i, asked) for i, row in enumerate(rows, 1)]
-        scores = [metric(given, right, bootstrap=asked.bootstrap) for metric in (pearson, spearman)]
+        scores = [metric(given, right, bootstrap=asked.bootstrap) for metric in (pearson, spearman, rmse)]
         return Judgement(scores, [f"{value:.6g}" for value in given], len(rows))
     return _named([each.label for each in found], rows, classify.model.config.labels, asked)
 

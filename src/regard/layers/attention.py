@@ -77,7 +77,8 @@ def local(q: Tensor, k: Tensor, v: Tensor, mask: Mask, *, scale: float) -> Tenso
     for queries, here in zip(q.split(max(window, SHORT), -2), places.split(max(window, SHORT), -1), strict=True):
         low, high = max(0, int(here.min()) - window), min(n_keys, int(here.max()) + 1 + (0 if mask.causal else window))
         valid = None if mask.valid is None else mask.valid[:, low:high]
-        near = Mask(causal=mask.causal, valid=valid, window=window, positions=here - low)
+        documents = None if mask.documents is None else mask.documents[:, low:high]  # ends with the last query's own
+        near = Mask(causal=mask.causal, valid=valid, window=window, positions=here - low, documents=documents)
         out.append(fused(queries, k[:, :, low:high], v[:, :, low:high], near, scale=scale))
     return torch.cat(out, dim=-2)
 

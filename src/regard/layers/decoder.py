@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from regard.config import require
 from regard.layers.choices import StackConfig
 from regard.layers.embedding import Embedding
 from regard.layers.encoder import Stack
@@ -36,7 +37,7 @@ class Decoder(Stack):
         """
         positions = positions_of(valid, ids.size(1), ids.device) if documents is None else positions_in(documents)
         if n_before:
-            assert valid is None
+            require(valid is None and 0 < n_before < ids.size(1), f"n_before is {n_before} of {ids.size(1)} tokens")
             return self._behind(n_before, ids, positions, documents, table)
         x = self.embed(ids, positions, table=table)
         mask = Mask(causal=True, valid=valid, window=self.config.window, documents=documents)

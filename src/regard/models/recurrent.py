@@ -184,18 +184,10 @@ class RecurrentLanguageModel(Model):
         super().__init__(config)
         self.decoder = Decoder(config, learnt_start=config.learnt_start)
 
-    def forward(
-        self, ids: Tensor, valid: Tensor | None = None, *, documents: Tensor | None = None, n_before: int = 0
-    ) -> Output:
+    def forward(self, ids: Tensor, valid: Tensor | None = None, *, documents: Tensor | None = None) -> Output:
         """`ids` (B, T); `valid` (B, T) True for real tokens, padding may stand on either side. Of several `documents`
-        in a row each is read with the state that the one before left: what ends a text is a sign to forget. Of the
-        first `n_before` tokens nothing but that state is left either."""
-        decoder = self.decoder
-        carry = decoder.recurrence.first(len(ids))
-        if n_before:
-            with torch.no_grad():
-                _, carry = decoder.recurrence(decoder.dropout(decoder.embed(ids[:, :n_before])), carry)
-        hidden, _ = decoder(ids[:, n_before:], carry, valid)
+        in a row each is read with the state that the one before left: what ends a text is a sign to forget."""
+        hidden, _ = self.decoder(ids, self.decoder.recurrence.first(len(ids)), valid)
         return Output(self.decoder.scores(hidden), hidden)
 
     def new_state(self, batch: int, max_len: int) -> RecurrentState:

@@ -78,7 +78,7 @@ def is_name(source: str | Path) -> bool:
 
 def near_name(source: str) -> str:
     """A question, where it is nearly such a name."""
-    near = difflib.get_close_matches(source[:QUOTED], [*BUNDLED, *INSTALLED], n=1)
+    near = difflib.get_close_matches(source[:QUOTED].lower(), [*BUNDLED, *INSTALLED], n=1)
     return f"did you mean '{near[0]}'?" if near else ""
 
 

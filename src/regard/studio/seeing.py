@@ -53,7 +53,7 @@ def seen_by(entry: Entry, asked: Asked, job: Job) -> Seen:
         job.check()
         labels = [{"name": name, "p": score} for name, score in result.best()]
         said = {"type": "labels", "label": str(result), "labels": labels[:MAX_LABELS], "n_labels": len(labels)}
-        if "encoder" in entry.outline.result()["image"]["kinds"]:
+        if set(KINDS) & set(entry.outline.result()["image"]["kinds"]):
             reading = task.reading(picture)
             found = Seen(reading, _pixels(reading), said)
         else:

@@ -12,7 +12,7 @@ from regard.models.captioner import Captioner as CaptionerModel
 from regard.models.convnet import Convnet
 from regard.models.elmo import Elmo
 from regard.models.gpt import Gpt
-from regard.models.recurrent import RecurrentClassifier, RecurrentTranslator
+from regard.models.recurrent import RecurrentClassifier, RecurrentLanguageModel, RecurrentTranslator
 from regard.models.transformer import Transformer
 from regard.models.vit import Vit
 from regard.models.wordvectors import WordVectorModel
@@ -101,7 +101,7 @@ def tasks_of(
         longest = read_input_settings(home).max_len
         return {Translator: lambda: Translator(model, tokenizer, target, writing, longest)}
     tokenizer.check_fits(model.config.vocab_size)
-    if isinstance(model, Gpt) and model.unembed is not None:
+    if isinstance(model, RecurrentLanguageModel) or (isinstance(model, Gpt) and model.unembed is not None):
         return {Generator: lambda: Generator(model, tokenizer, writing)}
     if isinstance(model, RecurrentClassifier) or (isinstance(model, Gpt) and model.classify is not None):
         return {Classifier: lambda: Classifier(model, tokenizer, read_input_settings(path))}

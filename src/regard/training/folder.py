@@ -70,7 +70,8 @@ def refuse_taken(folder: Path) -> None:
             hint = "choose another folder with --out"
             raise UserError(f"{folder} holds {theirs[0]}, which no run of regard wrote", hint, exit_code=USAGE)
     elif (folder / "checkpoints").exists():
-        raise UserError(f"{folder} holds a run already", f"go on with `regard resume {folder}`", exit_code=USAGE)
+        hint = f"go on with `regard resume {folder}`, or choose another folder with --out"
+        raise UserError(f"{folder} holds a run already", hint, exit_code=USAGE)
 
 
 def clear(folder: Path) -> None:

@@ -117,9 +117,9 @@ class Trainer:
                 return self._end("stopped")
             if saving:
                 self.save()
-            result = self._step(rows)
+            result, epoch = self._step(rows), progress.position.epoch
             progress.step, progress.position = progress.step + 1, after
-            self._log(result)
+            self._log(result, epoch)
             if progress.step % self.config.valid.every == 0 or progress.step == train.steps:
                 self._validate()
         raise AssertionError("steps never end")
@@ -167,7 +167,7 @@ class Trainer:
                 exit_code=FAILURE,
             )
 
-    def _log(self, result: StepResult) -> None:
+    def _log(self, result: StepResult, epoch: int) -> None:
         self.targets += result.n_targets
         now, done = time.monotonic(), self.progress.step
         self.progress.seconds = now - self.began
@@ -177,7 +177,7 @@ class Trainer:
         speed = (self.targets - targets_then) / max(now - then, 1e-9)
         left = (now - then) / (done - step_then) * (self.config.train.steps - done)
         self.tell(
-            "step", step=done, of=self.config.train.steps, epoch=self.progress.position.epoch, loss=result.loss,
+            "step", step=done, of=self.config.train.steps, epoch=epoch, loss=result.loss,
             norm=result.norm, lr=self.optimizer.param_groups[-1]["lr"], tokens_per_second=speed, unit=self.job.unit,
             seconds=self.progress.seconds, seconds_left=left,
         )  # fmt: skip

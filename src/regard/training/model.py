@@ -15,6 +15,7 @@ from regard.layers.lora import LoraConfig, add_adapters
 from regard.models.base import Model, ModelConfig, initialise, without_memory
 from regard.models.bert import BertConfig
 from regard.models.electra import Electra, ElectraConfig
+from regard.models.gpt import Gpt
 from regard.models.mimetic import imitate
 from regard.models.registry import Family, find_preset
 from regard.text.tokenizer import Tokenizer
@@ -97,7 +98,7 @@ def blank_model(config: RunConfig, head: str, tokenizer: Tokenizer | None, label
         return family.build(purposed(build(family.config, settings, "model"), head, labels))
     ends = () if tokenizer.eos_id is None else (tokenizer.eos_id,)
     ids: dict[str, Any] = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_ids": ends}
-    ids |= {"vocab_size": tokenizer.vocab_size, **({} if head else {"start_id": tokenizer.pad_id})}
+    ids |= {"vocab_size": tokenizer.vocab_size, "start_id": None if head else tokenizer.pad_id}
     return _whole(config, family, purposed(_built(config, family, settings | ids), head, labels))
 
 
@@ -145,7 +146,8 @@ def _trained(config: RunConfig) -> ModelConfig:
     if data.max_len + data.memory > longest:
         keys = "data.max_len and data.memory are" if data.memory else "data.max_len is"
         what = f"{keys} {data.max_len + data.memory}, but {config.model['init']} reads at most {longest} tokens"
-        raise UserError(what, f"set data.max_len={longest - data.memory} or less")
+        fits = f"set data.max_len={longest - data.memory} or less" if longest > data.memory else "lower data.memory"
+        raise UserError(what, fits)
     return found
 
 
@@ -206,6 +208,8 @@ def check_model(config: RunConfig, head: str, *, pictures: bool = False) -> None
             model = _whole(config, family, purposed(own, head, labels))
         if not head and not hasattr(model, "encode"):
             raise UserError(f"{config.model['init']} does not translate", "give a model with an encoder and a decoder")
+        if config.data.memory and not isinstance(model, Gpt):
+            raise UserError(f"data.memory is {config.data.memory}, but the model has no attention to look back with")
         for part in model.parts.values():
             check_layout(part)
 

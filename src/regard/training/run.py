@@ -13,7 +13,7 @@ import torch
 from regard.config import to_dict
 from regard.data.report import report
 from regard.data.shards import Shards, prepare
-from regard.errors import UserError
+from regard.errors import FAILURE, UserError
 from regard.evaluation.score import Score
 from regard.files import read_json_object, write_json
 from regard.layers.lora import adapted, merge
@@ -232,6 +232,9 @@ def finish(trainer: Trainer) -> Finished:
     with ranks.watched(lambda: "finishing"):
         model = ranks.whole(trainer.model, trainer.blank)
         steps = ranks.first("looking for checkpoints", lambda: _whole_ones(places, trainer))
+        if not steps:
+            hint = "lower train.lr, or look at the numbers that are to be learnt"
+            raise UserError("there is no model: no step gave a number", hint, exit_code=FAILURE)
         found = _tried(trainer, model, [checkpoint.path_of(places, step) for step in steps])
         if found is not None and found.goodness < trainer.progress.best and checkpoint.path_of(places, best).is_dir():
             steps = [best]

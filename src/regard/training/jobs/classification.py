@@ -1,5 +1,6 @@
 """Texts or pairs of texts with a label, or with a number."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from torch import nn
 from regard.data.corpus import Row
 from regard.data.labelled import Labelled, LabelledBatch, collate_labelled
 from regard.data.shards import Shards
-from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, spearman
+from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, rmse, spearman
 from regard.evaluation.score import Score
 from regard.models.base import Model
 from regard.objectives.classify import Classify, read
@@ -64,9 +65,9 @@ class Classification(Job):
             return
         some = np.linspace(0, len(train) - 1, min(len(train), ENOUGH)).astype(np.int64)
         mean = float(self.still(train, some).labels.double().mean())
-        for head in model.modules():
-            if isinstance(head, nn.Linear) and head.out_features == 1 and head.bias is not None and not head.bias.any():
-                head.bias.fill_(mean)
+        for name, head in model.named_modules():
+            if isinstance(head, nn.Linear) and "classify" in name.split(".") and head.bias is not None:
+                head.bias.fill_(mean if not head.bias.any() else head.bias.item())
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> LabelledBatch:
         return collate_labelled(shards, rows, pad_id=self.pad_id, class_weights=self.weights)
@@ -85,7 +86,9 @@ class Classification(Job):
 
         found = self.read(shards, ranks, reading)
         given, right = ([value for each in found for value in each[side]] for side in ("given", "right"))
-        return Validation(mean_loss(each["loss"] for each in found), tuple(self._scores(given, right)))
+        loss, scores = mean_loss(each["loss"] for each in found), tuple(self._scores(given, right))
+        # numbers in the right order may all be wrong, so that no correlation chooses the best weights unless asked
+        return Validation(loss, scores, goodness=-loss if self.weights is None else math.nan)
 
     @property
     def measured(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -95,7 +98,7 @@ class Classification(Job):
 
     def _scores(self, given: list[Any], right: list[Any]) -> list[Score]:
         if self.weights is None:
-            return [pearson(given, right), spearman(given, right)]
+            return [pearson(given, right), spearman(given, right), rmse(given, right)]
         given, right = ([self.labels[number] for number in side] for side in (given, right))
         two = len(self.labels) == 2
         overlap = f1(given, right, positive=self.labels[1]) if two else macro_f1(given, right)
