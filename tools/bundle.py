@@ -12,6 +12,7 @@ import json
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import regard
 from regard.errors import UserError
 from regard.files import read_json_object, write_json
 from regard.models.transformer import Transformer
+from regard.models.wordvectors import WordVectorModel
 from regard.pretrained.bundled import BUNDLED, FOLDER, TRANSLATOR
 from regard.tasks.translator import Translator
 from regard.weights.peft import CONFIG, FILE, is_adapter
@@ -58,6 +60,8 @@ def write(source: Path, target: Path, longest: int | None, over: str) -> None:
     if model.n_parameters > MAX_PARAMETERS:
         raise UserError(f"the model has {model.n_parameters:,} parameters", f"at most {MAX_PARAMETERS:,} are bundled")
     print(f"{source}: {model.n_parameters:,} parameters")
+    if isinstance(model, WordVectorModel):
+        model = alone(model)
     save_model(model.half(), target)
     settings = read_json_object(target / "config.json") | {"dtype": "float32"}  # to compute in, for other engines too
     write_json(target / "config.json", settings)
@@ -69,6 +73,13 @@ def write(source: Path, target: Path, longest: int | None, over: str) -> None:
     if longest is not None:
         path = target / "tokenizer_config.json"
         write_json(path, read_json_object(path) | {"model_max_length": longest})
+
+
+def alone(model: WordVectorModel) -> WordVectorModel:
+    """Without the second table, which only learning needs."""
+    vectors = WordVectorModel(replace(model.config, heads=()))
+    vectors.load_state_dict({name: tensor for name, tensor in model.state_dict().items() if name != "contexts"})
+    return vectors
 
 
 def how_to_translate(settings: dict[str, Any]) -> dict[str, Any]:

@@ -138,7 +138,9 @@ def test_half_the_size_but_computed_in_whole(box: Path) -> None:
 def test_the_card_is_left_alone_and_must_be_there(box: Path, tmp_path: Path) -> None:
     assert (box / "MODEL_CARD.md").read_text() == "by hand"
     with pytest.raises(UserError, match=r"there is no .*MODEL_CARD\.md"):
-        BUNDLE["bundle"](box, tmp_path)
+        BUNDLE["bundle"](box, tmp_path / "names")
+    with pytest.raises(UserError, match="no bundled model is called other"):
+        BUNDLE["bundle"](box, tmp_path / "other")
 
 
 def test_a_model_too_large_is_refused_and_the_old_one_stays(box: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from regard.cli.opening import open_any, opening
 from regard.cli.records import records
 from regard.cli.showing import is_screen
 from regard.errors import UserError
+from regard.pretrained.bundled import usual
 from regard.text.sums import sum_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   regard analogy --model runs/word2vec/model "man + aunt - uncle"
-  regard analogy --model runs/word2vec/model uncle aunt man
+  regard analogy "man + aunt - uncle"
+  regard analogy uncle aunt man
   regard analogy --model runs/word2vec/model president --top 5
   regard analogy --model runs/word2vec/model --json < sums.txt
 """
@@ -25,7 +27,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("words", nargs=-1)
-@click.option("--model", help="A directory with word vectors, such as `regard train word2vec` makes.")
+@click.option("--model", help="A directory with word vectors; by default those that come with regard.")
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="Words to show.")
 @click.option("--json", "--jsonl", "as_json", is_flag=True, help="One JSON object a sum: plus, minus, answers.")
 def command(words: tuple[str, ...], model: str | None, top: int, as_json: bool) -> None:
@@ -41,7 +43,7 @@ def command(words: tuple[str, ...], model: str | None, top: int, as_json: bool) 
     with opening(model, "WordVectors"):
         from regard.tasks.word_vectors import WordVectors
 
-        known = open_any(model, "fp32")
+        known = open_any(model or usual("WordVectors"), "fp32")
         if not isinstance(known, WordVectors):
             raise UserError(f"{model} has no vectors of words alone", "train some: `regard train word2vec --out DIR`")
     for number, text in enumerate(sums, start=1):

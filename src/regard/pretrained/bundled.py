@@ -21,7 +21,13 @@ class Bundled(NamedTuple):
 
 
 TRANSLATOR = "pt-en"
-USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm", "Tagger": "names"}
+USUAL = {
+    "Translator": TRANSLATOR,
+    "Generator": "smollm2",
+    "Embedder": "minilm",
+    "Tagger": "names",
+    "WordVectors": "words",
+}
 "What serves a task where no model is given."
 OTHERWISE = {
     "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm --out runs/reviews`, "
@@ -31,12 +37,12 @@ OTHERWISE = {
     "Captioner": "train one with `regard train captions-shapes --out runs/shapes`",
     "Filler": "get one with `regard get bert-base-uncased`, and give the folder that it prints as --model; "
     "or train one with `regard train --task fill --data texts.txt --init minilm --out runs/fill`",
-    "WordVectors": "train some with `regard train word2vec --out runs/word2vec`",
     "Answerer": "train one with `regard train --task answer --data train.json --init minilm --out runs/answers`",
 }
 "For tasks that nothing serves: how to come by a model."
 BUNDLED = {
     TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0"),
+    "words": Bundled("vectors for 15,311 English words", "Apache-2.0"),
     "names": Bundled("names of people, places, groups, products and works in English texts", "Apache-2.0", "minilm"),
 }
 
