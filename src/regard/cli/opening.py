@@ -75,9 +75,8 @@ def check_name(model: str) -> None:
         raise UserError("the name of the model is empty", "give a directory or hf:owner/name", exit_code=USAGE)
     with suppress(OSError, RuntimeError):  # a name too long, an unknown ~user: told when it is opened
         if not model.startswith("hf:") and not Path(by_name(model)).expanduser().exists():
-            raise UserError(
-                f"there is no model at '{cut(model, QUOTED)}'", fetchable(model) or near_name(model) or GIVE
-            )
+            hint = fetchable(model) or near_name(model) or GIVE
+            raise UserError(f"there is no model at '{cut(model, QUOTED)}'", hint)
 
 
 def fetchable(model: str) -> str:

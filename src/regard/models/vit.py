@@ -79,7 +79,8 @@ class Vit(Model):
         super().__init__(config)
         self.embed = PatchEmbedding(config, config.grid, config.patch_size, config.channels, distil=config.distil)
         if config.n_latents:
-            self.latents = nn.Parameter(torch.empty(1, config.n_latents, config.d_model).normal_(std=0.02))
+            self.latents = nn.Parameter(torch.empty(1, config.n_latents, config.d_model))
+            nn.init.normal_(self.latents, std=0.02)
             self.decoder = Stack(config, causal=False, cross=True)
         else:
             self.encoder = Stack(config, causal=False)
