@@ -231,10 +231,10 @@ def test_a_signal_while_training_saves(
 def failing_after_a_checkpoint(monkeypatch: pytest.MonkeyPatch, end: BaseException) -> Iterator[None]:
     honest = loop.Trainer._log
 
-    def fail(trainer: loop.Trainer, result: Any) -> None:
+    def fail(trainer: loop.Trainer, *told: Any) -> None:
         if trainer.saved_step:
             raise end
-        honest(trainer, result)
+        honest(trainer, *told)
 
     with monkeypatch.context() as patch:
         patch.setattr(loop.Trainer, "_log", fail)

@@ -146,8 +146,8 @@ def free(name: str, taken: dict[str, tuple[str | Path, str]]) -> str:
 
 def usual() -> list[str]:
     installed = [name for name in INSTALLED if is_installed(name)]
-    bundled = [name for name, model in BUNDLED.items() if is_here(name) and model.over in ("", *installed)]
-    found = [*bundled, *installed]
+    able = {name: model for name, model in BUNDLED.items() if model.attends and model.over in ("", *installed)}
+    found = [*filter(is_here, able), *installed]
     if not found:
         raise UserError("there is no model in this copy of regard", "give one: regard studio MODEL", exit_code=USAGE)
     return found

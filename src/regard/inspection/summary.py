@@ -18,7 +18,7 @@ PARTS: dict[str, str] = {
     "recurrence": r"recurrence|weight_[ih]h|bias_[ih]h",
     "norms": r"norm\.(weight|bias)$",
     "positions": r"position|relative\.table",
-    "token embedding": r"embed\.|source\.|target\.|^vectors|^contexts",
+    "token embedding": r"embed\.|source\.|target\.|^vectors|^contexts|^latents",
     "convolutions": r"body\.",
     "output heads": r"heads|unembed|pooler|classify|output|^tags|^mix",
 }

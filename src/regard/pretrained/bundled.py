@@ -18,16 +18,13 @@ class Bundled(NamedTuple):
     licence: str
     over: str = ""
     "The installed model that it is an adapter of."
+    attends: bool = True
+    "Whether there is attention to look at, so that the studio offers it by itself."
 
 
 TRANSLATOR = "pt-en"
-USUAL = {
-    "Translator": TRANSLATOR,
-    "Generator": "smollm2",
-    "Embedder": "minilm",
-    "Tagger": "names",
-    "WordVectors": "words",
-}
+USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm", "Tagger": "names"}
+USUAL["WordVectors"] = "words"
 "What serves a task where no model is given."
 OTHERWISE = {
     "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm --out runs/reviews`, "
@@ -42,7 +39,7 @@ OTHERWISE = {
 "For tasks that nothing serves: how to come by a model."
 BUNDLED = {
     TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0"),
-    "words": Bundled("vectors for 15,311 English words", "Apache-2.0"),
+    "words": Bundled("vectors for 15,311 English words", "Apache-2.0", attends=False),
     "names": Bundled("names of people, places, groups, products and works in English texts", "Apache-2.0", "minilm"),
 }
 
