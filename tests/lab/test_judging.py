@@ -30,7 +30,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 MEASURES = {
     "classify": ["accuracy", "F1", "Matthews"], "numbers": ["Pearson", "Spearman", "RMSE"],
-    "fill": ["top-1", "perplexity"], "answer": ["answer-F1", "exact-match"], "generate": ["perplexity", "bits-per-character"],
+    "fill": ["top-1", "perplexity"], "answer": ["answer-F1", "exact-match"],
+    "generate": ["perplexity", "bits-per-character"],
     "tag": ["span-F1", "span-precision", "span-recall", "span-F1/ANIMAL", "span-F1/THING"],
 }  # fmt: skip
 
