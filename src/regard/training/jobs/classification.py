@@ -66,8 +66,9 @@ class Classification(Job):
         some = np.linspace(0, len(train) - 1, min(len(train), ENOUGH)).astype(np.int64)
         mean = float(self.still(train, some).labels.double().mean())
         for name, head in model.named_modules():
-            if isinstance(head, nn.Linear) and "classify" in name.split(".") and head.bias is not None:
-                head.bias.fill_(mean if not head.bias.any() else head.bias.item())
+            last = isinstance(head, nn.Linear) and "classify" in name.split(".") and head.out_features == 1
+            if last and head.bias is not None and not head.bias.any():
+                head.bias.fill_(mean)
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> LabelledBatch:
         return collate_labelled(shards, rows, pad_id=self.pad_id, class_weights=self.weights)
