@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  regard analogy --model runs/word2vec/model "man + aunt - uncle"
   regard analogy "man + aunt - uncle"
   regard analogy uncle aunt man
   regard analogy --model runs/word2vec/model president --top 5
