@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lab.tiny import MODELS, ODD, make, saved
-from regard.lab import exchange, learning
+from regard.lab import exchange, finding, learning
 from regard.lab import verify as lab
 from regard.lab.finding import Found, compare
 from regard.lab.subject import Subject
@@ -130,6 +130,23 @@ def test_a_directory_in_half_precision_is_compared_in_full(tmp_path: Path) -> No
     save_model(make("llama").half(), tmp_path)
     row = lab.examine(Subject(load_model(tmp_path), tmp_path), "ours = transformers")
     assert row.passed, row
+
+
+def test_what_rounding_alone_sets_apart_is_judged_by_double_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every token's vector lies far out; the norms take that away again, and with it some of the seven digits."""
+    monkeypatch.setattr(finding, "ROUNDING", 1e-6)
+    model = make("gpt2")
+    with torch.no_grad():
+        model.decoder.embed.position.weight += 300.0
+    save_model(model, tmp_path)
+    row = lab.examine(Subject(model, tmp_path), "ours = transformers")
+    assert row.passed, row
+    assert "double precision" in row.note
+    with torch.no_grad():
+        model.decoder.blocks[0].ffn.up.weight *= 1.01
+    assert not lab.examine(Subject(model, tmp_path), "ours = transformers").passed
 
 
 def test_a_directory_that_transformers_does_not_open_fails_the_row_and_says_so(tmp_path: Path) -> None:
