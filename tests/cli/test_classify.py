@@ -53,8 +53,10 @@ def test_texts_come_from_arguments_stdin_files_and_tables(directory: str, classi
     expected = [f"{each.label}\t{each.score:.4f}\t{text}" for each, text in zip(found, TEXTS, strict=True)]
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
     csv = table(tmp_path / "texts.csv", ["n", "body"], [(str(n), text) for n, text in enumerate(TEXTS)])
+    usual = table(tmp_path / "usual.csv", ["n", "Text"], [(str(n), text) for n, text in enumerate(TEXTS)])
     for shown in (
         here("--model", directory, *TEXTS),
+        here("--model", directory, "--file", usual),
         here("--model", directory, text="\n".join(TEXTS) + "\n"),
         here("--model", directory, "--file", str(tmp_path / "texts.txt")),
         here("--model", directory, "--file", csv, "--column", "body"),
@@ -69,7 +71,9 @@ def test_pairs_come_from_arguments_stdin_and_tables(directory: str, classify: An
     (tmp_path / "pairs.tsv").write_text(lines)
     (tmp_path / "pairs.txt").write_text(lines)
     csv = table(tmp_path / "pairs.csv", ["b", "n", "a"], [(b, "1", a) for a, b in PAIRS])
+    usual = table(tmp_path / "u.csv", ["n", "Premise", "hypothesis"], [("1", *pair) for pair in PAIRS])
     for shown in (
+        here("--model", directory, "--pairs", "--file", usual),
         here("--model", directory, "--pairs", *(text for pair in PAIRS for text in pair)),
         here("--model", directory, "--pairs", text=lines),
         here("--model", directory, "--pairs", "--file", str(tmp_path / "pairs.txt")),

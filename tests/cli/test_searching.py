@@ -108,6 +108,7 @@ def test_a_file_that_the_vectors_were_not_made_of_is_refused(
     [
         (["--top", "3", "x"], "--vectors and --top are for --search"),
         (["--vectors", "x.npy"], "--vectors and --top are for --search"),
+        (["--search", "a", "--vectors", __file__], "reads .npy only"),
         (["--search", "x", "--out", "x.npy", "y"], "both --search and --out"),
         (["--search", "-"], "cannot both come from stdin"),
         (["--search", "-", "--file", "-"], "cannot both come from stdin"),

@@ -54,6 +54,18 @@ def test_holes_are_neither_duplicates_nor_overlap(write: Writer) -> None:
     assert (found.overlaps["valid"].columns, found.overlaps["valid"].rows) == ((0, 0), 0)
 
 
+def test_rows_without_a_text_are_named_and_blank_lines_are_not(write: Writer) -> None:
+    rows = [("text", "label"), ("good", "yes"), ("", "no"), ("", ""), *[(" ", "no")] * 4]
+    found = report(write("a.tsv", tsv(rows)), {}, columns=["text", "label"], n_texts=1)
+    assert found.sets["train"].n_holes == 5
+    assert [hole.rpartition("/")[2] for hole in found.sets["train"].holes] == [
+        "a.tsv, line 3",
+        "a.tsv, line 5",
+        "a.tsv, line 6",
+    ]
+    assert "a.tsv, line 6; 2 more" in str(found)
+
+
 def test_it_reads_as_a_table_and_goes_into_json(write: Writer) -> None:
     found = report(write("a.tsv", "a\tb\na\tb\nc\td\n"), {"test": write("b.tsv", "a\tx\na\tb\n")})
     lines = str(found).splitlines()

@@ -83,6 +83,7 @@ def test_what_is_no_finite_number_is_refused_with_its_line(train: Train, capsys:
 SETTINGS = [
     ("data.hold_out=0.999", "no rows with labels", "data.hold_out"),
     ("data.max_len=2", "a.csv, line 2: of 2 tokens 2 stand around each text", "raise data.max_len"),
+    ('data.names={9="nine"}', "renames no label", "their labels are"),
     ('data.names={yes="no"}', "no labels but 'no'", "two are the least"),
     ('data.columns=["text", "text"]', "data.columns names text twice", "name each column once"),
     ("valid.metric=Mathews", "valid.metric is 'Mathews'", "measured are accuracy, F1, Matthews"),

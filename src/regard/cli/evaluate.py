@@ -82,11 +82,13 @@ def command(
 
 def usual_columns(task: str, path: Path) -> tuple[str, ...]:
     """As `regard train` finds them, where the table has a header with the usual names; else each line is a row."""
-    from regard.cli.quick import USUAL_NAMES, usual_among
+    from regard.cli.quick import USUAL_NAMES
+    from regard.cli.records import usual_among
     from regard.data.corpus import names_of
     from regard.tasks.load import VERBS
 
-    found = usual_among(names_of(path), verb) if (verb := VERBS.get(task, "")) in USUAL_NAMES else ()
+    known = USUAL_NAMES.get(VERBS.get(task, ""), ())
+    found = usual_among(names_of(path), known) if known else ()
     if found:
         tell(f"columns: {', '.join(found)}")
     return found

@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.cli.records import USUAL_PAIRS, USUAL_TEXTS, usual_among
 from regard.errors import USAGE, UserError
 from regard.files import expanded
 
@@ -16,8 +17,7 @@ USUAL_NAMES: dict[str, list[tuple[str, ...]]] = {
     "translate": [("source", "target"), ("src", "tgt")],
     "classify": [
         (*texts, label)
-        for texts in (("text",), ("sentence",), ("content",), ("review",), ("sentence1", "sentence2"),
-                      ("premise", "hypothesis"), ("text1", "text2"))
+        for texts in (*USUAL_TEXTS, *USUAL_PAIRS)
         for label in ("label", "class", "category", "sentiment", "score", "target")
     ],
     "tag": [("words", "tags"), ("text", "tags")],
@@ -62,15 +62,6 @@ def for_few_rows(config: "RunConfig", assignments: Sequence[str]) -> "RunConfig"
     return replace(config, train=replace(config.train, epochs=epochs, batch_tokens=tokens))
 
 
-def usual_among(names: Sequence[str], task: str) -> tuple[str, ...]:
-    """The columns with usual names; none where some are missing."""
-    lower = {name.strip().lower(): name for name in reversed(names)}
-    for usual in USUAL_NAMES[task]:
-        if all(name in lower for name in usual):
-            return tuple(lower[name] for name in usual)
-    return ()
-
-
 def guessed(task: str, path: Path) -> tuple[str, ...]:
     """The columns by their usual names; none for files of plain text and for formats that name their own."""
     from regard.data.corpus import names_of
@@ -78,7 +69,7 @@ def guessed(task: str, path: Path) -> tuple[str, ...]:
     names = names_of(path) if task in USUAL_NAMES else []  # else it is about pictures
     if not names:
         return ()
-    if found := usual_among(names, task):
+    if found := usual_among(names, USUAL_NAMES[task]):
         return found
     wanted = " ".join(f"--column {name.upper()}" for name in USUAL_NAMES[task][0])
     shown = ", ".join(names[:20])

@@ -13,6 +13,9 @@ import click
 from regard.cli.terminal import tell
 from regard.errors import QUOTED, USAGE, UserError, cut
 
+USUAL_TEXTS = (("text",), ("sentence",), ("content",), ("review",))
+USUAL_PAIRS = (("sentence1", "sentence2"), ("premise", "hypothesis"), ("text1", "text2"))
+"Names that columns of texts often have, looked for in this order."
 GIVE = "give the path of a text file, or - for stdin"
 
 file_option = click.option(
@@ -109,7 +112,7 @@ Row = tuple[str, ...]
 
 def rows(texts: Sequence[str], path: Path | None, columns: Sequence[str] = (), *, pairs: bool = False) -> Iterator[Row]:
     """Texts, or pairs of them: two arguments, two columns of a table, or a line with a tab between them."""
-    from regard.data.corpus import TABLES, kind_of, read_rows
+    from regard.data.corpus import TABLES, kind_of, names_of, read_rows
 
     pairs = pairs or len(columns) == 2
     is_table = path is not None and kind_of(path) in TABLES
@@ -122,12 +125,23 @@ def rows(texts: Sequence[str], path: Path | None, columns: Sequence[str] = (), *
         return _of_lines(texts, path, pairs)
     if texts:
         raise UserError("both texts and --file were given", "give one of them", exit_code=USAGE)
+    if is_table and not columns and (columns := usual_among(names_of(path), USUAL_PAIRS if pairs else USUAL_TEXTS)):
+        tell(f"reading {' and '.join(columns)} of {path}; --column takes another")
     if is_table and not columns and not pairs:
         hint = "say which column holds the texts: --column NAME"
         raise UserError(f"{path} is a table", hint, exit_code=USAGE)
     found = read_rows(path, columns=list(columns) or None)
     first = list(islice(found, 1))  # now, so that a wrong path or name is told before the model is opened
     return _even(chain(first, found), str(path), pairs)
+
+
+def usual_among(names: Sequence[str], known: Iterable[Row]) -> Row:
+    """The columns with usual names; none where some are missing."""
+    lower = {name.strip().lower(): name for name in reversed(names)}
+    for usual in known:
+        if all(name in lower for name in usual):
+            return tuple(lower[name] for name in usual)
+    return ()
 
 
 def _of_lines(texts: Sequence[str], path: Path | None, pairs: bool) -> Iterator[Row]:

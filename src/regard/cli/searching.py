@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from regard.tasks.embedder import Embedder
 
 TOP = 5
+NPY = "give the .npy that `regard embed --out vectors.npy` wrote"
 CHUNK = 512
 "Texts that become vectors at once."
 
@@ -49,7 +50,9 @@ def check(wanted: Wanted, texts: tuple[str, ...], path: Path | None, out: Path |
         hint = "give the texts that are searched with --file"
         raise UserError("queries and texts cannot both come from stdin", hint, exit_code=USAGE)
     if wanted.vectors is not None and not wanted.vectors.is_file():
-        raise UserError(f"there is no file {wanted.vectors}", "give the .npy that `regard embed --out` wrote")
+        raise UserError(f"there is no file {wanted.vectors}", NPY)
+    if wanted.vectors is not None and wanted.vectors.suffix.lower() != ".npy":
+        raise UserError(f"{wanted.vectors} cannot be searched: --vectors reads .npy only", NPY, exit_code=USAGE)
 
 
 def find(embed: "Embedder", texts: Iterator[str] | None, wanted: Wanted, n_texts: int | None) -> None:

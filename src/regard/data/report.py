@@ -16,16 +16,18 @@ from typing import IO, Any
 
 import numpy as np
 
-from regard.data.corpus import Row, Source, read_rows
+from regard.data.corpus import Place, Row, Source, placed_rows, where
 from regard.data.mapped import give_back
 from regard.errors import UserError
 
 RUN = 1 << 17
 "Hashes sorted at a time, and about as many compared at a time."
 MOST_LABELS = 12
+"Labels that are shown; the file of the run has all."
+MOST_HOLES = 3
+"Rows without a text that are named, of each set."
 FEW_NUMBERS = 6
 "So many different numbers may well be names of something."
-"Labels that are shown; the file of the run has all."
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,9 @@ class SetReport:
     duplicates: int
     "Rows that stood before, word for word, in the same set."
     columns: tuple[ColumnReport, ...]
+    holes: tuple[str, ...] = ()
+    "Where the first rows stand that have something, but not every text."
+    n_holes: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,12 @@ class Report:
                 sizes = [f"{column.empty:,}", f"{column.longest:,}", f"{column.mean:.1f}", str(column.median)]
                 table.append([*start, str(number), *sizes])
         lines = [*_aligned(table), "(longest, mean and median: in characters; twice: rows that stood before)"]
-        return "\n".join([*lines, *_aligned(self._shared()), *self._balance()])
+        return "\n".join([*lines, *self._holes(), *_aligned(self._shared()), *self._balance()])
+
+    def _holes(self) -> list[str]:
+        found = [(name, one.holes, one.n_holes - len(one.holes)) for name, one in self.sets.items() if one.holes]
+        shown = [f"{name}: {'; '.join(holes)}{f'; {more:,} more' * (more > 0)}" for name, holes, more in found]
+        return [f"rows without a text, which are left out, in {each}" for each in shown]
 
     def _balance(self) -> list[str]:
         total = sum(self.labels.values())
@@ -107,10 +117,8 @@ def report(
     """`n_texts` says where the texts of a row end, as in `row[:n_texts]`: labels are not compared."""
     with contextlib.ExitStack() as files:
         sources = {"train": train, **others}
-        texts = {
-            name: (row[:n_texts] for row in read_rows(source, columns=columns)) for name, source in sources.items()
-        }
-        scans = {name: _Scan(rows, files) for name, rows in texts.items()}
+        texts = {name: placed_rows(source, columns=columns) for name, source in sources.items()}
+        scans = {name: _Scan(rows, n_texts, files) for name, rows in texts.items()}
         widths = {name: len(scan.lengths) for name, scan in scans.items() if scan.n_rows}
         if len(set(widths.values())) > 1:
             shown = ", ".join(f"{name} has {width}" for name, width in widths.items())
@@ -136,30 +144,38 @@ def _compare(scans: Mapping[str, "_Scan"], part: int, n_parts: int) -> None:
 class _Scan:
     """One pass over a set: lengths counted, hashes laid aside, one file for each column and one for whole rows."""
 
-    def __init__(self, rows: Iterator[Row], files: contextlib.ExitStack) -> None:
-        self.n_rows, self.duplicates = 0, 0
+    def __init__(self, rows: Iterator[tuple[Place, Row]], n_texts: int | None, files: contextlib.ExitStack) -> None:
+        self.n_rows = self.duplicates = self.n_holes = 0
+        self.holes: list[str] = []
         self.lengths: list[Counter[int]] = []
         self.hashes: list[_Hashes] = []
-        for row in rows:
+        for place, row in rows:
+            texts = row[:n_texts]
             if not self.hashes:
-                self.lengths = [Counter() for _ in row]
-                self.hashes = [_Hashes(files) for _ in range(len(row) + 1)]
+                self.lengths = [Counter() for _ in texts]
+                self.hashes = [_Hashes(files) for _ in range(len(texts) + 1)]
             self.n_rows += 1
-            self._add(row)
+            if not self._add(texts) and any(map(str.strip, row)):
+                self.n_holes += 1
+                self.holes += [where(place)] * (self.n_holes <= MOST_HOLES)
         self.shared = [0] * max(len(self.hashes), 1)
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: Row) -> bool:
+        """Whether there is text in every field."""
         digests = []
         for text, lengths, hashes in zip(row, self.lengths, self.hashes, strict=False):
             lengths[len(text) if text.strip() else 0] += 1
             if text.strip():
                 digests.append(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
                 hashes.add(digests[-1])
-        if len(digests) == len(row):  # two holes are not the same sentence
-            self.hashes[-1].add(hashlib.blake2b(b"".join(digests), digest_size=8).digest())
+        if len(digests) < len(row):  # two holes are not the same sentence
+            return False
+        self.hashes[-1].add(hashlib.blake2b(b"".join(digests), digest_size=8).digest())
+        return True
 
     def result(self) -> SetReport:
-        return SetReport(self.n_rows, self.duplicates, tuple(map(_column_report, self.lengths)))
+        columns = tuple(map(_column_report, self.lengths))
+        return SetReport(self.n_rows, self.duplicates, columns, tuple(self.holes), self.n_holes)
 
     def overlap(self) -> Overlap:
         return Overlap(tuple(self.shared[:-1]), self.shared[-1], self.n_rows)

@@ -12,6 +12,7 @@ from torch import nn
 from regard.data.corpus import Row
 from regard.data.labelled import Labelled, LabelledBatch, collate_labelled
 from regard.data.shards import Shards
+from regard.errors import QUOTED, UserError, cut
 from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, rmse, spearman
 from regard.evaluation.score import Score
 from regard.models.base import Model
@@ -51,6 +52,9 @@ class Classification(Job):
             return {}
         counts = Counter(row[-1].strip() for row in rows if any(map(str.strip, row)))
         counts.pop("", None)
+        if config.data.names and not counts.keys() & config.data.names.keys():
+            known = ", ".join(cut(label, QUOTED) for label in sorted(counts)[:20])
+            raise UserError("data.names renames no label of the training data", f"their labels are {known}")
         named = Counter[str]()
         for label, count in counts.items():
             named[config.data.names.get(label, label)] += count
