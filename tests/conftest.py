@@ -15,6 +15,7 @@ from hypothesis import settings
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test reaches for the network
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads warn when a test starts a child process
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # children share two cores with other tests
 
 # A machine at work is slow now and then; that is no failure of the code.
 settings.register_profile("regard", deadline=None)

@@ -61,7 +61,8 @@ def digest(ids: Iterable[list[int]]) -> str:
 
 
 def equals_llama_cpp(name: str, metadata: Metadata, folder: Path, lines: list[str]) -> None:
-    ours = [from_metadata(metadata).encode(line).ids for line in lines]
+    tokenizer = from_metadata(metadata)
+    ours = [tokenizer.encode(line).ids for line in lines]
     recorded = json.loads(RECORD.read_text())
     if importlib.util.find_spec("llama_cpp"):
         import llama_cpp

@@ -86,6 +86,18 @@ def test_the_report_counts_labels_and_what_is_in_both_sets(tmp_path: Path) -> No
     assert "labels in train: " in str(found)
 
 
+@pytest.mark.parametrize(("name", "wrong"), [("classify", ("a", "b")), ("pairs", "a")])
+def test_a_model_of_pairs_is_not_asked_about_one_text_nor_the_other_way_round(
+    name: str, wrong: str | tuple[str, str], tmp_path: Path
+) -> None:
+    train(toy_run(tmp_path, name, count=40, epochs=1), tmp_path / "run")
+    classify = tasks_of(tmp_path / "run" / "model")[Classifier]()
+    right = "the film is good" if name == "classify" else ("the dog is red", "it was red")
+    assert len(classify([right])) == 1
+    with pytest.raises(UserError, match="two texts, and here is one" if name == "pairs" else "these are pairs"):
+        classify([wrong])
+
+
 def test_balanced_weights_make_labels_count_alike(tmp_path: Path) -> None:
     config = toy_run(tmp_path, "pairs", epochs=1, class_weights="balanced")
     trainer = assemble(config, tmp_path / "run", [])

@@ -102,13 +102,6 @@ def kind_of(path: Path) -> str:
     return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
 
 
-def where(place: Place) -> str:
-    """For a message: the rows of one document, and of a file that is no text, have numbers and no lines."""
-    path, number = place
-    noun = "row" if kind_of(path) in (".json", ".parquet") else "line"
-    return f"{path}, {noun} {number}" if number else str(path)
-
-
 def _even(tables: Iterable[tuple[Path, Numbered]]) -> Iterator[tuple[Place, Row]]:
     """Rows of equal width; blank ones get theirs, and their place, from the next row that has something."""
     n_fields, blank, place = 0, 0, (Path(), 0)

@@ -15,6 +15,8 @@ from regard.text.tokenizer import Encoding, Tokenizer
 
 Row = Sequence[str]
 "A text, or a text and its pair."
+N_TEXTS = "n_texts"
+"A key of tokenizer_config.json that is ours alone."
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class InputSettings:
     "Whether the beginning of a text that is too long is cut off, and not its end."
     segments: bool = True
     "Whether the model is told which tokens are of the second text."
+    n_texts: int | None = None
+    "1 or 2 where the model has learnt from nothing else."
 
 
 class Input(NamedTuple):
@@ -50,7 +54,8 @@ def read_input_settings(directory: Path) -> InputSettings:
         raise UserError(f"{path}: truncation_side is {cut(repr(side), QUOTED)}", hint)
     longest = config.get("model_max_length")  # 1e30 where the tokenizer knows none
     longest = int(longest) if isinstance(longest, int | float) and longest >= 1 else None
-    return InputSettings(longest, side == "left", not isinstance(names, list) or "token_type_ids" in names)
+    told = not isinstance(names, list) or "token_type_ids" in names
+    return InputSettings(longest, side == "left", told, config.get(N_TEXTS) if config.get(N_TEXTS) in (1, 2) else None)
 
 
 def inputs_of(rows: Sequence[Row], tokenizer: Tokenizer, settings: InputSettings) -> list[Input]:

@@ -16,8 +16,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from regard.data.corpus import Place, Row, Source, placed_rows, where
+from regard.data.corpus import Place, Row, Source, placed_rows
 from regard.data.mapped import give_back
+from regard.data.shards import where
 from regard.errors import UserError
 
 RUN = 1 << 17

@@ -23,7 +23,7 @@ from typing import IO, Literal
 import numpy as np
 
 from regard.config import build, require
-from regard.data.corpus import Part, Place, Row, Source, files_of, kind_of, placed_rows, where
+from regard.data.corpus import Part, Place, Row, Source, files_of, kind_of, placed_rows
 from regard.data.examples import Encoded, Examples
 from regard.data.mapped import take
 from regard.data.pictures import digest, is_pictures
@@ -263,6 +263,13 @@ class _Writer:
                 except UserError as error:
                     raise UserError(f"{where(place)}: {error.message}", error.hint) from error
             raise
+
+
+def where(place: Place) -> str:
+    """For a message: the rows of one document, and of a file that is no text, have numbers and no lines."""
+    path, number = place
+    noun = "row" if kind_of(path) in (".json", ".parquet") else "line"
+    return f"{path}, {noun} {number}" if number else str(path)
 
 
 def _batches(rows: Iterator[Placed]) -> Iterator[list[Placed]]:

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from regard.data.batches import Position, Steps
-from regard.data.corpus import Row, kind_of, placed_rows, read_rows, where
+from regard.data.corpus import Row, kind_of, placed_rows, read_rows
 from regard.data.examples import Examples, Texts
 from regard.data.language import Documents, collate_text
 from regard.data.masked import SHARE, Masking
-from regard.data.shards import Shards, prepare
+from regard.data.shards import Shards, prepare, where
 from regard.data.squad import read_squad
 from regard.data.tagged import words_and_tags
 from regard.errors import QUOTED, UserError, cut, notify

@@ -22,6 +22,11 @@ BATCH_TOKENS = 1024
 LIKELY = 0.5
 "From this probability on, a label that may stand beside others is given."
 
+WRONG_NUMBER = {
+    1: ("this model has learnt from single texts, and these are pairs", "give one text at a time"),
+    2: ("this model compares two texts, and here is one", "give both: --pairs, two columns, or (one, other) in Python"),
+}
+
 
 @dataclass(frozen=True)
 class Classification:
@@ -87,7 +92,10 @@ class Classifier:
 
         `heard` is told meanwhile how many are done, those before the first included.
         """
-        inputs = inputs_of(rows_of(texts, first), self.tokenizer, self.settings)
+        rows = rows_of(texts, first)
+        if rows and self.settings.n_texts not in (None, len(rows[0])):
+            raise UserError(*WRONG_NUMBER[self.settings.n_texts or 1])
+        inputs = inputs_of(rows, self.tokenizer, self.settings)
         if empty := [number for number, each in enumerate(inputs, first) if not each.ids]:
             raise UserError(f"input line {empty[0]} is empty", "this model needs at least one token")
         labels, done = self.model.config.labels, first - 1

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +11,13 @@ import torch
 from torch import nn
 
 from regard.data.corpus import Row
+from regard.data.inputs import N_TEXTS
 from regard.data.labelled import Labelled, LabelledBatch, collate_labelled
 from regard.data.shards import Shards
 from regard.errors import QUOTED, UserError, cut
 from regard.evaluation.classification import accuracy, f1, macro_f1, matthews, pearson, rmse, spearman
 from regard.evaluation.score import Score
+from regard.files import read_json_object, write_json
 from regard.models.base import Model
 from regard.objectives.classify import Classify, read
 from regard.text.tokenizer import Tokenizer
@@ -76,6 +79,13 @@ class Classification(Job):
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> LabelledBatch:
         return collate_labelled(shards, rows, pad_id=self.pad_id, class_weights=self.weights)
+
+    def save_beside(self, folder: Path) -> None:
+        """Whether it compares two texts, so that it is not asked about one."""
+        super().save_beside(folder)
+        if columns := self.config.data.columns:
+            path = folder / "tokenizer_config.json"
+            write_json(path, read_json_object(path) | {N_TEXTS: len(columns) - 1})
 
     def logits(self, model: Model, batch: Any) -> torch.Tensor:
         return read(model, batch).logits
