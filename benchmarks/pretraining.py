@@ -5,9 +5,11 @@
     python benchmarks/pretraining.py --compute            (how much each recipe computes; needs data/ as the recipes do)
 
 A folder's name is the recipe's and the number of the seed. DATA holds sst2, subjectivity and polarity
-(tools/task_data.py). Features are the mean of the last layer over a text's tokens, frozen; a logistic regression reads
-them, whose weight decay a tenth of the training rows chooses. An untrained network has the same sizes, vocabulary and
-features, and fresh weights for each seed. The last line compares ELECTRA with BERT, row by row of the test sets.
+(tools/task_data.py). Features are frozen: the mean over a text's tokens of what goes into the first block and of what
+comes out of each; a logistic regression reads them all, whose weight decay a tenth of the training rows chooses. An
+untrained network has the same sizes, vocabulary and features, and fresh weights for each seed. What the last block alone
+gives stands beside: it is made for the task that was trained, and says little of others. The last line compares ELECTRA
+with BERT, row by row of the test sets.
 """
 
 import argparse
@@ -52,9 +54,13 @@ def rows_of(data: Path, file: str, columns: tuple[str, ...], limit: int | None) 
 
 
 @torch.inference_mode()
-def features(model: Model, tokenizer: Tokenizer, texts: list[str]) -> Tensor:
-    """(n, D) the mean over the tokens of each text."""
-    found = torch.empty(len(texts), model.config.d_model)
+def features(model: Any, tokenizer: Tokenizer, texts: list[str]) -> Tensor:
+    """(n, layers + 1, D) the mean over the tokens of each text."""
+    blocks = (model.encoder if hasattr(model, "encoder") else model.decoder).blocks
+    found = torch.empty(len(texts), len(blocks) + 1, model.config.d_model)
+    seen: list[Tensor] = []
+    hooks = [blocks[0].register_forward_pre_hook(lambda block, given: seen.append(given[0]))]
+    hooks += [each.register_forward_hook(lambda block, given, out: seen.append(first_of(out))) for each in blocks]
     ids = [row[: model.config.max_len] for row in tokenizer.encode_ids(texts)]
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
     for at in range(0, len(order), 128):
@@ -62,9 +68,17 @@ def features(model: Model, tokenizer: Tokenizer, texts: list[str]) -> Tensor:
         width = max(len(ids[i]) for i in some)
         table = torch.tensor([ids[i] + [tokenizer.pad_id or 0] * (width - len(ids[i])) for i in some])
         valid = torch.arange(width) < torch.tensor([[len(ids[i])] for i in some])
-        hidden = model.encode(table, valid) if hasattr(model, "encode") else model(table, valid).hidden
-        found[some] = pool(hidden, valid, "mean")
+        seen.clear()
+        (model.encode if hasattr(model, "encode") else model)(table, valid)
+        found[some] = torch.stack([pool(hidden, valid, "mean") for hidden in seen], dim=1)
+    for hook in hooks:
+        hook.remove()
     return found
+
+
+def first_of(out: Any) -> Tensor:
+    """Blocks give their output alone or with more."""
+    return out if isinstance(out, Tensor) else out[0]
 
 
 def fitted(x: Tensor, y: Tensor, decay: float) -> tuple[Tensor, Tensor]:
@@ -96,13 +110,20 @@ def right(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor) -> np.ndarray:
     return (((x_test @ weight + bias) > 0) == (y_test > 0)).numpy()
 
 
-def probed(model: Model, tokenizer: Tokenizer, data: Path, limit: int | None) -> dict[str, np.ndarray]:
-    found = {}
+Hits = dict[str, np.ndarray]
+"Probe -> for each test row, whether it is right."
+
+
+def probed(model: Model, tokenizer: Tokenizer, data: Path, limit: int | None) -> tuple[Hits, Hits]:
+    """By all layers, and by the last alone."""
+    found: tuple[Hits, Hits] = {}, {}
     for name, (train, test) in PROBES.items():
         (texts, labels), (test_texts, test_labels) = (rows_of(data, *some, limit) for some in (train, test))
         positive = max(labels)
         y, y_test = (torch.tensor([float(label == positive) for label in some]) for some in (labels, test_labels))
-        found[name] = right(features(model, tokenizer, texts), y, features(model, tokenizer, test_texts), y_test)
+        x, x_test = (features(model, tokenizer, some) for some in (texts, test_texts))
+        found[0][name] = right(x.flatten(1), y, x_test.flatten(1), y_test)
+        found[1][name] = right(x[:, -1], y, x_test[:, -1], y_test)
     return found
 
 
@@ -114,11 +135,11 @@ def untrained(folder: Path, seed: int, scheme: Any) -> Model:
     return model.eval()
 
 
-def mean_of(found: dict[str, np.ndarray]) -> float:
+def mean_of(found: Hits) -> float:
     return 100 * float(np.mean([hits.mean() for hits in found.values()]))
 
 
-def difference(ours: list[dict[str, np.ndarray]], theirs: list[dict[str, np.ndarray]]) -> tuple[float, float, float]:
+def difference(ours: list[Hits], theirs: list[Hits]) -> tuple[float, float, float]:
     """Of the mean over probes and seeds, in points, with what 95 % of the resamplings of rows and seeds lie between."""
     chance = np.random.default_rng(12345)
     samples = []
@@ -158,8 +179,8 @@ def main() -> None:
     if options.compute:
         compute()
         return
-    trained: dict[str, list[dict[str, np.ndarray]]] = defaultdict(list)
-    fresh: dict[str, list[dict[str, np.ndarray]]] = {}
+    trained: dict[str, list[tuple[Hits, Hits]]] = defaultdict(list)
+    fresh: dict[str, list[tuple[Hits, Hits]]] = {}
     for run in sorted(options.runs):
         recipe = re.sub(r"-\d+$", "", run.name)
         folder = run / "model" / "discriminator"
@@ -171,21 +192,25 @@ def main() -> None:
             fresh[recipe] = [probed(net, tokenizer, options.data, options.limit) for net in nets]
     rows, results = [], {}
     for recipe, found in trained.items():
-        gain, before = mean_of_all(found), mean_of_all(fresh[recipe])
-        single = [f"{100 * np.mean([each[name].mean() for each in found]):.1f}" for name in PROBES]
-        rows.append([recipe, str(len(found)), *single, f"{gain:.1f}", f"{before:.1f}", f"{gain - before:+.1f}"])
-        results[recipe] = {"trained": [mean_of(each) for each in found], "fresh": [mean_of(e) for e in fresh[recipe]]}
-    note = "Accuracy of logistic regressions over frozen features; means over seeds."
+        (after, last), (before, last_before) = map(means_of, (found, fresh[recipe]))
+        single = [f"{100 * np.mean([each[name].mean() for each, _ in found]):.1f}" for name in PROBES]
+        gains = [f"{after:.1f}", f"{before:.1f}", f"{after - before:+.1f}", f"{last - last_before:+.1f}"]
+        rows.append([recipe, str(len(found)), *single, *gains])
+        named = {"trained": found, "fresh": fresh[recipe]}
+        results[recipe] = {name: [[mean_of(one) for one in both] for both in each] for name, each in named.items()}
+        print(" | ".join(rows[-1]), flush=True)
+    note = "Accuracy of logistic regressions over frozen features of all layers; means over seeds."
     if {"bert-tiny", "electra-tiny"} <= trained.keys():
-        gap, low, high = difference(trained["electra-tiny"], trained["bert-tiny"])
+        electra, bert = ([every for every, _ in trained[name]] for name in ("electra-tiny", "bert-tiny"))
+        gap, low, high = difference(electra, bert)
         note += f" ELECTRA over BERT: {gap:+.2f} points (95 % of resamplings: {low:+.2f} to {high:+.2f})."
         results["electra over bert"] = {"points": gap, "low": low, "high": high}
-    header = ["recipe", "seeds", *PROBES, "mean", "untrained", "gain"]
+    header = ["recipe", "seeds", *PROBES, "mean", "untrained", "gain", "gain, last layer"]
     report("pretraining", header, rows, {"machine": machine(()), "limit": options.limit, "results": results}, note)
 
 
-def mean_of_all(found: list[dict[str, np.ndarray]]) -> float:
-    return float(np.mean([mean_of(each) for each in found]))
+def means_of(found: list[tuple[Hits, Hits]]) -> list[float]:
+    return [float(np.mean([mean_of(each[way]) for each in found])) for way in (0, 1)]
 
 
 if __name__ == "__main__":
