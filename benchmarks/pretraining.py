@@ -7,9 +7,9 @@
 A folder's name is the recipe's and the number of the seed. DATA holds sst2, subjectivity and polarity
 (tools/task_data.py). Features are frozen: the mean over a text's tokens of what goes into the first block and of what
 comes out of each; a logistic regression reads them all, whose weight decay a tenth of the training rows chooses. An
-untrained network has the same sizes, vocabulary and features, and fresh weights for each seed. What the last block alone
-gives stands beside: it is made for the task that was trained, and says little of others. The last line compares ELECTRA
-with BERT, row by row of the test sets.
+untrained network has the same sizes, vocabulary and features, and fresh weights for each seed. What the last block
+alone gives stands beside: it is made for the task that was trained, and says little of others. The last line compares
+ELECTRA with BERT, row by row of the test sets.
 """
 
 import argparse

@@ -3,6 +3,7 @@
     regard train minilm-cola --set seed=1 --out RUNS/minilm-cola-1       (each recipe, from a folder that holds data/)
     python benchmarks/recipes.py RUNS/minilm-cola-1 [RUNS/minilm-cola-2 ...] [--beam 4] [--name recipes]
 
+A recipe without a test set is scored on what it held out of its training data; rows are not counted there.
 Runs whose folders differ in the number at their end are seeds of one recipe: their mean is shown, and each of them.
 Minutes and energy are the run's own count over all its sittings; validation and checkpoints are included.
 """
@@ -19,6 +20,7 @@ from harness import machine, report
 from regard.lab.judging import Asked, judge
 from regard.tasks.load import load
 from regard.training.folder import LOG_FILE, RUN_FILE, read_run
+from regard.weights.store import load_model
 
 SHOWN = 3
 "Scores of each task in the table; all of them are in the data below it."
@@ -31,21 +33,36 @@ def last_of(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def score(folder: Path, beam: int) -> dict[str, Any]:
-    data, task = read_run(folder / RUN_FILE).data, load(folder / "model")
+    data, end = read_run(folder / RUN_FILE).data, last_of(folder, "end")
+    recipe = re.sub(r"-\d$", "", folder.name)
+    ran = {"recipe": recipe, "folder": folder.name, "minutes": end["seconds"] / 60, "how": end["how"]}
+    return ran | {"energy": end["energy"]} | (tested(folder, data, beam) if data.test else held_out(folder))
+
+
+def held_out(folder: Path) -> dict[str, Any]:
+    found = last_of(folder, "valid")
+    scores = {"loss": found["loss"]} | {name: found[name] for name in found["scores"]}
+    whole = folder / "model" / "discriminator"
+    return {
+        "parameters": load_model(whole if whole.is_dir() else folder / "model", device="meta").n_parameters,
+        "scores": scores,
+        "shown": [f"{name} {value:.3f}" for name, value in scores.items()],
+        "signature": "held out",
+        "rows": None,
+    }
+
+
+def tested(folder: Path, data: Any, beam: int) -> dict[str, Any]:
+    task = load(folder / "model")
     columns = None if data.test[0].endswith(".json") else data.columns or None  # SQuAD's own file has all right answers
     asked = Asked([Path(name) for name in data.test], columns, bootstrap=1000, beam=beam, names=data.names)
-    found, end = judge(task, asked, lambda _: None), last_of(folder, "end")
+    found = judge(task, asked, lambda _: None)
     return {
-        "recipe": re.sub(r"-\d$", "", folder.name),
-        "folder": folder.name,
         "parameters": task.model.n_parameters,
         "scores": {each.name: each.value for each in found.scores},
         "shown": [str(each) for each in found.scores],
         "signature": found.scores[0].signature,
         "rows": found.n_rows,
-        "minutes": end["seconds"] / 60,
-        "how": end["how"],
-        "energy": end["energy"],
     }
 
 
@@ -60,7 +77,8 @@ def row(runs: list[dict[str, Any]]) -> list[str]:
         ]
     minutes = ", ".join(f"{run['minutes']:.0f}" for run in runs)
     size = f"{first['parameters'] / 1e6:.1f} M"
-    return [first["recipe"], size, "; ".join(said), f"{first['rows']:,}", minutes, first["energy"].partition(" (")[0]]
+    rows = "held out" if first["rows"] is None else f"{first['rows']:,}"
+    return [first["recipe"], size, "; ".join(said), rows, minutes, first["energy"].partition(" (")[0]]
 
 
 def main() -> None:
