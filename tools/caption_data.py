@@ -71,7 +71,7 @@ def shapes(chance: random.Random, pairs: list[tuple[str, str]], must: list[tuple
         shade = tuple(max(0, min(255, value + chance.randrange(-20, 21))) for value in COLOURS[colour])
         box = tuple(FINE * value for value in (left, top, left + size, top + size))
         draw_shape(draw, shape, (shade[0], shade[1], shade[2]), box)
-        told.append(f"a {colour} {shape} at the {CORNERS[corner]}")
+        told.append(f"{'an' if colour == 'orange' else 'a'} {colour} {shape} at the {CORNERS[corner]}")
     return image.resize((2 * CELL, 2 * CELL), Image.Resampling.BOX), " and ".join(told)
 
 
