@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness import machine, report
+from harness import machine, paired, report
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -139,21 +139,6 @@ def mean_of(found: Hits) -> float:
     return 100 * float(np.mean([hits.mean() for hits in found.values()]))
 
 
-def difference(ours: list[Hits], theirs: list[Hits]) -> tuple[float, float, float]:
-    """Of the mean over probes and seeds, in points, with what 95 % of the resamplings of rows and seeds lie between."""
-    chance = np.random.default_rng(12345)
-    samples = []
-    for number in range(1001):
-        seeds = np.arange(min(len(ours), len(theirs)))
-        some = seeds if number == 0 else chance.choice(seeds, len(seeds))
-        gaps = []
-        for name in PROBES:
-            gap = np.mean([ours[i][name].astype(float) - theirs[i][name] for i in some], axis=0)
-            gaps.append((gap if number == 0 else gap[chance.integers(len(gap), size=len(gap))]).mean())
-        samples.append(100 * float(np.mean(gaps)))
-    return samples[0], *np.percentile(samples[1:], [2.5, 97.5]).tolist()
-
-
 def compute() -> None:
     """Floating point operations of a whole run, by ten steps of it: they differ in padding."""
     for name in RECIPES:
@@ -202,7 +187,7 @@ def main() -> None:
     note = "Accuracy of logistic regressions over frozen features of all layers; means over seeds."
     if {"bert-tiny", "electra-tiny"} <= trained.keys():
         electra, bert = ([every for every, _ in trained[name]] for name in ("electra-tiny", "bert-tiny"))
-        gap, low, high = difference(electra, bert)
+        gap, low, high = paired(electra, bert)
         note += f" ELECTRA over BERT: {gap:+.2f} points (95 % of resamplings: {low:+.2f} to {high:+.2f})."
         results["electra over bert"] = {"points": gap, "low": low, "high": high}
     header = ["recipe", "seeds", *PROBES, "mean", "untrained", "gain", "gain, last layer"]
