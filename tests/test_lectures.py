@@ -1,13 +1,17 @@
 """Every claim of the lectures has a command that exists, and the notebook is the one its script writes."""
 
+import importlib
 import json
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
 
 from regard.cli.main import VERBS
+from regard.lab.verify import CHECKS
+from regard.models.registry import find_preset
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "lectures.md").read_text(encoding="utf-8")
@@ -35,6 +39,30 @@ def test_every_recipe_exists() -> None:
     named = {rest.split()[0] for verb, rest in COMMANDS if verb == "train" and rest.strip()} - {"--task"}
     shipped = {path.stem for path in (ROOT / "src" / "regard" / "recipes").glob("*.toml")}
     assert named <= shipped
+
+
+def test_every_option_exists() -> None:
+    for verb, rest in COMMANDS:
+        command = importlib.import_module(VERBS[verb].module).command
+        known = {name for each in command.params for name in each.opts} | {"--help"}
+        asked = {word for word in shlex.split(rest) if re.fullmatch(r"--[a-z-]+", word)}
+        assert asked <= known, f"regard {verb}{rest}"
+
+
+def test_every_preset_and_every_row_of_verify_exists() -> None:
+    for verb, rest in COMMANDS:
+        if verb == "summary":
+            find_preset(rest.strip())
+    named = {name for rows in re.findall(r"rows? (\*[^|;]*\*)", PAGE) for name in re.findall(r"\*([^*]+)\*", rows)}
+    assert named == {"fused = readable", "causal", "padding left = right = none", "beam 1 = greedy"}
+    assert named <= CHECKS.keys()
+
+
+def test_every_place_on_a_page_exists() -> None:
+    for page, place in re.findall(r"\]\(([^)#]*)#([^)]+)\)", PAGE):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8") if page else PAGE
+        titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+        assert place in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_every_page_that_is_named_exists() -> None:

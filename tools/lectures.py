@@ -34,7 +34,8 @@ from regard.cli.main import run""",
     ),
     (
         "**L1, slide 'Machine Translation'.** Portuguese in, English out.",
-        """run(["translate", "Olá, como vai você?", "O livro está em cima da mesa.", "Lucas irá viajar ao Rio."]);""",
+        """orders = "Lucas irá viajar ao Rio em Dezembro.", "Em Dezembro, Lucas irá viajar ao Rio."
+run(["translate", "Olá, como vai você?", "O livro está em cima da mesa.", *orders]);""",
     ),
     (
         "**L1, 'Inference Example'; L2, 'Beam search'.** One word at a time, several paths at once.",
@@ -82,7 +83,21 @@ print(f"largest difference {difference.abs().max():.1e}")""",
         "**L3, 'Layer Normalization'.** The lecture's own numbers: [100, 200, 100, 0].",
         """from regard.layers.norm import make_norm
 
-make_norm("layer", 4, 1e-5)(torch.tensor([100.0, 200.0, 100.0, 0.0])).tolist()""",
+norm = make_norm("layer", 4, 1e-5)
+print(norm(torch.tensor([100.0, 200.0, 100.0, 0.0])).tolist())
+print(norm(torch.full((4,), 5.0)).tolist(), "where all are alike: epsilon, not 0 / 0")""",
+    ),
+    (
+        "**L3, 'Feedforward layer'.** It moves nothing between tokens: one is changed, the others' outputs stay.",
+        """from regard.layers.feedforward import FeedForward
+
+torch.manual_seed(0)
+forward = FeedForward(16, 64, "relu", gated=False, bias=True, dropout=0.0).eval()
+with torch.no_grad():
+    one = torch.randn(5, 16)
+    other = one.clone()
+    other[2] += 1
+    print([f"{value:.1e}" for value in (forward(one) - forward(other)).abs().amax(-1).tolist()])""",
     ),
     (
         "**L0, L1, L3, 'Positional encoding'.** Without positions, another order is the same vectors reordered.",
@@ -124,6 +139,14 @@ print([f"{value:.1e}" for value in (one - other).abs().amax((0, 2)).tolist()])""
 run(["tokenize", "Aragorn told Frodo to mind Lothlorien", "--model", "minilm"]);""",
     ),
     (
+        "**L4, section 9.1.** Segments say which sentence a token is of; its place is another matter.",
+        """from regard.pretrained.installed import path_of
+from regard.text.load import load
+
+pair = load(path_of("minilm")).encode("the man went to the store", "he bought milk")
+print(*(f"{token}:{segment}" for token, segment in zip(pair.tokens, pair.segments, strict=True)))""",
+    ),
+    (
         "**L0, L3, 'it' and 'the animal'.** A head that goes from a pronoun to what it means.",
         """sentence = "The animal did not cross the street because it was too tired"
 run(["explain", sentence, "--token", "it", "--layer", "3", "--head", "1"]);""",
@@ -154,6 +177,21 @@ model = Bert(BertConfig(**sizes, heads=("masked_lm",))).eval()
 with torch.no_grad():
     p = model(ids).heads["masked_lm"][0, 2].softmax(-1)
 print(f"sum {p.sum():.6f}; the lecture's three alone: {0.87 + 0.89 + 0.76:.2f}")""",
+    ),
+    (
+        "**The other errata with a number in them**, by their number on the page.",
+        """def block(d, inner):
+    return 4 * (d * d + d) + 2 * d * inner + inner + d + 4 * d
+
+base, large = block(768, 3072), block(1024, 4096)
+print(f"E1   {base:,} a block, 12 are {12 * base / 1e6:.1f} M; {large:,}, 24 are {24 * large / 1e6:.1f} M")
+print(f"E2   d_k = 512 / 8 = {512 // 8}, its root {math.sqrt(64):.0f}; the root of n = 3 is {math.sqrt(3):.2f}")
+scores = torch.log(torch.tensor([0.5, 0.3, 0.2]))
+scores[2] = -math.inf
+print(f"E7   {[round(each, 3) for each in scores.softmax(-1).tolist()]}, and zeros after the softmax leave 0.8")
+print(f"E8   {sum(each.numel() for each in norm.parameters())} parameters of a norm over 4")
+print(f"E11  {sum(each.numel() for each in nn.Linear(768, 2).parameters()):,} parameters find an answer: 2 d + 2")
+print(f"E21  {sum(each.numel() for each in theirs.out_proj.parameters())} parameters of W^O at d = 16")""",
     ),
     (
         "**L2, 'Limits of Transformers'.** The toaster and the pencil, on a model of this computer.",
