@@ -14,7 +14,7 @@ from regard.lab.finding import Found, compare
 from regard.lab.subject import Subject
 from regard.weights.store import load_model, save_model
 
-WRITERS = ["transformer", "t5", "gpt2", "llama", "gru-additive", "lstm-lm", "bart", "rnn-dot"]
+WRITERS = ["transformer", "t5", "gpt2", "llama", "gru-additive", "lstm-lm", "bart", "rnn-dot", "captioner"]
 NO_PEER = {"ours = transformers": "transformers has no such models"}
 
 
@@ -39,6 +39,8 @@ WHY: dict[str, dict[str, str]] = {
     **{name: reading("an encoder", learns=False) for name in ("bert without a head", "electra")},
     "vit": reading("an image encoder") | NO_PADDING,
     "deit": reading("an image encoder") | NO_PADDING,
+    "convnet": reading("an image encoder") | NO_PADDING | NO_PEER,
+    "elmo": reading("a model of vectors", learns=False) | NO_PEER,
     "gru-additive": NO_PEER,
     "lstm-lm": NO_PEER,
     "rnn-dot": NO_PEER,

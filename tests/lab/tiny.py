@@ -14,6 +14,7 @@ SMALL: dict[str, Any] = {"d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 2}
 IDS: dict[str, Any] = {"vocab_size": 60, "pad_id": 59, "start_id": 59}
 GPT: dict[str, Any] = {**SMALL, "vocab_size": 60, "max_len": 32, "bos_id": 1, "eos_ids": (2,)}
 BERT: dict[str, Any] = {**SMALL, "vocab_size": 60, "max_len": 32}
+DECODER: dict[str, Any] = {"n_decoder_layers": 2, "n_decoder_heads": 2, "d_decoder_ff": 32}
 LABELS = ("no", "yes", "perhaps")
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -39,6 +40,9 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
     "roberta": ("roberta-base", BERT),
     "electra": ("electra-small", {**BERT, "d_embed": 8}),
     "deit": ("deit-tiny", {**SMALL, "image_size": (32, 32), "labels": LABELS}),
+    "captioner": ("vit-gpt2", {**GPT, "image_size": (32, 32), **DECODER, "start_id": 1}),
+    "convnet": ("convnet-small", {"widths": (8, 16), "n_blocks": 1}),
+    "elmo": ("elmo-small", {"d_model": 16, "vocab_size": 60, "pad_id": 59}),
     "bart": ("bart-base", {**SMALL, "vocab_size": 60, "max_len": 32}),
     "rnn-dot": ("recurrent-rnn-dot", {"d_model": 16, "n_layers": 2, **IDS}),
     "lstm-classifier": ("recurrent-lstm-classifier", {"d_model": 16, **IDS}),

@@ -13,12 +13,14 @@ import peft
 import pytest
 import torch
 import transformers
+from PIL import Image, ImageDraw
 
 import regard
 from decoding.writers import loud
 from models import tiny
 from regard.cli.main import run
 from regard.errors import UserError
+from regard.lab.judging import Asked, judge
 from regard.pretrained import bundled
 from regard.tasks.tagger import Tagger
 from regard.weights.store import load_model, save_model
@@ -205,6 +207,32 @@ def test_the_tagger_needs_no_model_and_gives_the_scores_that_peft_gives(
     ids = torch.tensor([ours.tokenizer.encode("Angela Merkel met Tim Cook in Berlin.").ids])
     with torch.no_grad():
         torch.testing.assert_close(ours.model(ids).logits, theirs(input_ids=ids).logits, rtol=0, atol=1e-4)
+
+
+# Small models to look at
+
+
+def test_the_captioner_says_what_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = Image.new("RGB", (200, 200), (20, 20, 30))
+    draw = ImageDraw.Draw(picture)
+    draw.ellipse((15, 110, 80, 175), fill=(220, 40, 40))
+    draw.rectangle((120, 20, 180, 80), fill=(60, 90, 235))
+    picture.save(tmp_path / "a.png")
+    assert run(["caption", "--model", "shapes", str(tmp_path / "a.png")]) == 0
+    said = capsys.readouterr().out.partition("\t")[0]
+    assert said == "a blue square at the top right and a red circle at the bottom left"
+
+
+def test_the_model_of_letters_knows_shakespeare_from_the_same_letters_in_disorder(tmp_path: Path) -> None:
+    line = "But, soft! what light through yonder window breaks?"
+    (tmp_path / "line.txt").write_text(line)
+    (tmp_path / "disorder.txt").write_text("".join(sorted(line)))
+    generate = regard.load("shakespeare")
+    bits = [
+        judge(generate, Asked([tmp_path / f"{name}.txt"]), lambda _: None).scores[-1].value
+        for name in ("line", "disorder")
+    ]
+    assert bits[0] < 3.2 < 4.8 < bits[1]  # 4.8: knowing how often each letter stands, and nothing else
 
 
 def test_all_that_is_bundled_is_small() -> None:

@@ -118,6 +118,9 @@ def _pairs(subject: Subject, model: Any, rows: list[Input]) -> Iterator[tuple[Te
 def _ask(subject: Subject, model: Any, given: Input) -> tuple[Output, Any]:
     if subject.sees:
         return subject.run(given), model(pixel_values=given.x.to(model.dtype))
+    if subject.captions:
+        assert given.src is not None
+        return subject.run(given), model(pixel_values=given.src.to(model.dtype), decoder_input_ids=given.x)
     if subject.paired:
         return subject.run(given), model(input_ids=given.src, decoder_input_ids=given.x)
     if isinstance(subject.model, Bert) and subject.model.config.n_segments > 1:

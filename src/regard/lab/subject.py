@@ -11,13 +11,15 @@ from torch import Tensor
 from regard.lab.finding import DoesNotApply
 from regard.models.base import Model, Output
 from regard.models.bert import Bert
+from regard.models.captioner import Captioner
+from regard.models.convnet import Convnet
 from regard.models.gpt import Gpt
 from regard.models.recurrent import RecurrentLanguageModel, RecurrentTranslator
 from regard.models.transformer import Transformer
 from regard.models.vit import Vit
 
 ROWS, LENGTH = 4, 9
-PAIRED = (Transformer, RecurrentTranslator)
+PAIRED = (Transformer, RecurrentTranslator, Captioner)
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,13 @@ class Subject:
         """`directory` is where the model was read from, if it was one."""
         self.model: Any = model.eval()  # its kind decides which checks apply
         self.directory, config = directory, self.model.config
-        self.sees, self.paired = isinstance(model, Vit), isinstance(model, PAIRED)
+        self.sees, self.paired = isinstance(model, (Vit, Convnet)), isinstance(model, PAIRED)
         self.causal = isinstance(model, (Gpt, RecurrentLanguageModel, *PAIRED))
         self.writes = self.causal and getattr(config, "head", "language_model") == "language_model"
         self.luck = torch.Generator().manual_seed(7)
+        self.captions = isinstance(model, Captioner)
         if self.sees:
-            self.plain = Input(torch.randn(ROWS, config.channels, *config.image_size, generator=self.luck))
+            self.plain = Input(self._pictures(ROWS))
             return
         self.n_words = min(config.vocab_size, getattr(config, "target_vocab_size", None) or config.vocab_size)
         self.length = min(LENGTH, config.max_len)
@@ -56,15 +59,23 @@ class Subject:
         """Of a model that writes no text."""
         if self.sees or isinstance(self.model, Bert):
             return "an image encoder" if self.sees else "an encoder"
-        bare = getattr(self.model.config, "head", "") == "none"
-        return "a decoder without an output layer" if bare else "a classifier"
+        if getattr(self.model.config, "head", "") == "none":
+            return "a decoder without an output layer"
+        return "a model of vectors" if getattr(self.model, "classify", None) is None else "a classifier"
 
     def must_write(self, otherwise: str) -> None:
         if not self.writes:
             raise DoesNotApply(f"{self.kind} {otherwise}")
 
     def texts(self, rows: int, length: int) -> Input:
-        return Input(self._ids(rows, length), src=self._ids(rows, length) if self.paired else None)
+        ids = self._ids(rows, length)
+        if self.captions:
+            return Input(ids, src=self._pictures(rows))
+        return Input(ids, src=self._ids(rows, length) if self.paired else None)
+
+    def _pictures(self, rows: int) -> Tensor:
+        config = self.model.config
+        return torch.randn(rows, config.channels, *config.image_size, generator=self.luck)
 
     def _ids(self, rows: int, length: int) -> Tensor:
         """Never padding's own id, which some models of transformers look for."""
@@ -83,8 +94,8 @@ class Subject:
     def padded(self, lengths: Tensor, width: int, *, left: bool) -> Input:
         """The plain texts, cut and framed; a source is padded on the other side, so two of these try everything."""
         given = Input(*self.frame(self.plain.x, lengths, width, left=left))
-        if self.plain.src is None:
-            return given
+        if self.plain.src is None or self.captions:  # a picture is never padded
+            return replace(given, src=self.plain.src)
         src, src_valid = self.frame(self.plain.src, lengths, width, left=not left)
         return replace(given, src=src, src_valid=src_valid)
 

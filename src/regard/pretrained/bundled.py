@@ -31,7 +31,8 @@ OTHERWISE = {
     "or classify without one: --zero-shot --labels positive,negative",
     "Recogniser": "train one with `regard train vit-mnist --out runs/mnist`, "
     "or give --model hf:google/vit-base-patch16-224",
-    "Captioner": "train one with `regard train captions-shapes --out runs/shapes`",
+    "Captioner": "--model shapes knows coloured shapes on a dark ground and nothing else; "
+    "or train one: `regard train --help`, task caption",
     "Filler": "get one with `regard get bert-base-uncased`, and give the folder that it prints as --model; "
     "or train one with `regard train --task fill --data texts.txt --init minilm --out runs/fill`",
     "Answerer": "train one with `regard train --task answer --data train.json --init minilm --out runs/answers`",
@@ -39,6 +40,8 @@ OTHERWISE = {
 "For tasks that nothing serves: how to come by a model."
 BUNDLED = {
     TRANSLATOR: Bundled("Portuguese to English, everyday sentences and prose", "Apache-2.0"),
+    "shakespeare": Bundled("Shakespeare letter by letter: small, to be looked at", "Apache-2.0"),
+    "shapes": Bundled("says which coloured shapes are drawn, and where", "Apache-2.0"),
     "words": Bundled("vectors for 15,311 English words", "Apache-2.0", attends=False),
     "names": Bundled("names of people, places, groups, products and works in English texts", "Apache-2.0", "minilm"),
 }
