@@ -183,6 +183,7 @@ print(f"sum {p.sum():.6f}; the lecture's three alone: {0.87 + 0.89 + 0.76:.2f}")
         """def block(d, inner):
     return 4 * (d * d + d) + 2 * d * inner + inner + d + 4 * d
 
+
 base, large = block(768, 3072), block(1024, 4096)
 print(f"E1   {base:,} a block, 12 are {12 * base / 1e6:.1f} M; {large:,}, 24 are {24 * large / 1e6:.1f} M")
 print(f"E2   d_k = 512 / 8 = {512 // 8}, its root {math.sqrt(64):.0f}; the root of n = 3 is {math.sqrt(3):.2f}")

@@ -41,9 +41,9 @@ def test_a_race_is_no_model(tmp_path: Path) -> None:
 def test_without_arguments_it_is_what_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studio, "is_here", lambda name: True)
     monkeypatch.setattr(studio, "is_installed", lambda name: True)
-    assert studio.usual() == ["pt-en", "names", "minilm", "smollm2"]
+    assert studio.usual() == ["pt-en", "shakespeare", "shapes", "names", "minilm", "smollm2"]
     monkeypatch.setattr(studio, "is_installed", lambda name: False)
-    assert studio.usual() == ["pt-en"]  # names is an adapter of minilm, and nothing without it
+    assert studio.usual() == ["pt-en", "shakespeare", "shapes"]  # names is an adapter of minilm, and nothing without it
     monkeypatch.setattr(studio, "is_here", lambda name: False)
     monkeypatch.setattr(studio, "INSTALLED", {})
     with pytest.raises(UserError, match="no model"):

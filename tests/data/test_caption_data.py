@@ -14,7 +14,7 @@ tool = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "tools" 
 
 
 def pairs(caption: str) -> set[tuple[str, ...]]:
-    return {tuple(found) for found in re.findall(r"a (\w+) (\w+) at", caption)}
+    return {tuple(found) for found in re.findall(r"an? (\w+) (\w+) at", caption)}
 
 
 def test_pairs_that_are_held_out_are_new_and_their_parts_are_not() -> None:
