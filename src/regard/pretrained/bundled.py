@@ -23,8 +23,13 @@ class Bundled(NamedTuple):
 
 
 TRANSLATOR = "pt-en"
-USUAL = {"Translator": TRANSLATOR, "Generator": "smollm2", "Embedder": "minilm", "Tagger": "names"}
-USUAL["WordVectors"] = "words"
+USUAL = {
+    "Translator": TRANSLATOR,
+    "Generator": "smollm2",
+    "Embedder": "minilm",
+    "Tagger": "names",
+    "WordVectors": "words",
+}
 "What serves a task where no model is given."
 OTHERWISE = {
     "Classifier": "train one with `regard train --task classify --data reviews.csv --init minilm --out runs/reviews`, "
