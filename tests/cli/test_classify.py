@@ -64,6 +64,15 @@ def test_texts_come_from_arguments_stdin_files_and_tables(directory: str, classi
         assert shown == expected
 
 
+def test_a_text_that_is_too_long_is_cut_and_that_is_told(directory: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["classify", "--model", directory, "A dog.", "a " * 3_000, "b " * 3_000]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 3
+    assert "note: 2 texts have more than the" in shown.err
+    assert run(["classify", "--model", directory, "A dog."]) == 0
+    assert "note" not in capsys.readouterr().err
+
+
 def test_pairs_come_from_arguments_stdin_and_tables(directory: str, classify: Any, tmp_path: Path) -> None:
     found = classify(PAIRS)
     expected = [f"{each.label}\t{each.score:.4f}\t{a}\t{b}" for each, (a, b) in zip(found, PAIRS, strict=True)]

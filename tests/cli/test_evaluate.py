@@ -41,7 +41,7 @@ def test_json_holds_sacrebleus_scores_of_the_beams_translations(
     found = json.loads(shown.out)
     texts = [each.text for each in translator().many(SOURCES, beam=2)]
     assert out.read_text(encoding="utf-8").split("\n")[:-1] == texts
-    assert (found["task"], found["rows"], found["beam"]) == ("Translator", 4, 2)
+    assert (found["task"], found["rows"], found["beam"]) == ("translate", 4, 2)
     for score, metric in zip(found["scores"], (bleu, chrf), strict=True):
         ours = metric(texts, REFERENCES, bootstrap=20)
         assert score == {"name": ours.name, "value": ours.value, "signature": ours.signature} | {

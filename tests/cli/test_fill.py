@@ -89,7 +89,7 @@ def test_mistakes_are_told(directory: str, capsys: pytest.CaptureFixture[str]) -
         here("--model", "nowhere", "--targets", "a,,b", "___")
     assert run(["fill", "--model", directory, "___", "___", "no gap"]) == 3
     shown = capsys.readouterr()
-    assert "input line 3 has no gap to fill" in shown.err
+    assert "text 3 has no gap to fill" in shown.err
     assert len(shown.out.splitlines()) == 10  # what came before it
     assert run(["fill", "___"]) == 2
     assert "`regard get bert-base-uncased`" in capsys.readouterr().err

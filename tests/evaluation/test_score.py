@@ -43,3 +43,12 @@ def test_nothing_and_uneven_lists_are_refused() -> None:
         check_paired(0, 0, "labels")
     with pytest.raises(UserError, match="1 predicted labels for 2"):
         check_paired(1, 2, "labels")
+
+
+@pytest.mark.parametrize(("value", "interval"), [(100, (93.98, 100)), (0, (0, 6.02))])
+def test_all_right_and_all_wrong_leave_something_to_chance(value: float, interval: tuple[float, float]) -> None:
+    right = np.full(60, value / 100)
+    (found,) = scored(["share"], lambda rows: right[rows].mean(), 60, signature="", bootstrap=50)
+    assert (found.low, found.high) == pytest.approx(interval, abs=0.01)  # Wilson's, by hand: 60 / (60 + 1.96^2)
+    (found,) = scored(["r"], lambda rows: right[rows].mean(), 60, signature="", bootstrap=50, lowest=None)
+    assert (found.low, found.high) == (value, value)

@@ -2,6 +2,8 @@
 
 import math
 import random
+import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +67,8 @@ def twin(text: str, windows: list[Window], scores: list[np.ndarray], choice: Cho
                     continue
                 score = float(rows[window.start + i, 0]) + float(rows[window.start + j, 1])
                 found[start, end] = max(score, found.get((start, end), -math.inf))
+    whole_words = {place: score for place, score in found.items() if not any(cuts(text, at) for at in place)}
+    found = whole_words or found
     if choice.no_answer:
         found[0, 0] = min(float(rows[0, 0]) + float(rows[0, 1]) for rows in scores) - choice.threshold
     total = sum(map(math.exp, found.values()))
@@ -72,9 +76,32 @@ def twin(text: str, windows: list[Window], scores: list[np.ndarray], choice: Cho
     return [(start, end, math.exp(score) / total) for (start, end), score in ordered]
 
 
+def cuts(text: str, at: int) -> bool:
+    """Whether what stands on both sides of `at` belongs to the same word; Chinese has no spaces between words."""
+    if not 0 < at < len(text):
+        return False
+    before = next((letter for letter in reversed(text[:at]) if not is_mark(letter)), text[0])
+    return is_mark(text[at]) or (is_of_a_word(before) and is_of_a_word(text[at]))
+
+
+def is_of_a_word(letter: str) -> bool:
+    return letter.isalnum() and not re.match(
+        "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]", letter
+    )
+
+
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     places = [i for i in range(start, end) if not text[i].isspace()]
-    return (places[0], places[-1] + 1) if places else (end, end)
+    if not places:
+        return end, end
+    end = places[-1] + 1
+    while end < len(text) and is_mark(text[end]):  # which belongs to the letter before it
+        end += 1
+    return places[0], end
+
+
+def is_mark(letter: str) -> bool:
+    return unicodedata.category(letter).startswith("M") or letter == "\u200d"
 
 
 def random_scores(windows: list[Window], seed: int) -> list[np.ndarray]:
@@ -121,12 +148,29 @@ def test_no_answer_is_as_likely_as_the_window_that_believes_in_it_least_says() -
     assert len(windows) > 2
     for number, rows in enumerate(scores):
         rows[0] = 50.0 if number else 2.0
-    scores[-1][windows[-1].start, :] = 1.5, 1.5  # a span of 3 against no answer at 4
+    san = windows[-1].start + len(windows[-1].offsets) - 1
+    scores[-1][san, :] = 1.5, 1.5  # a span of 3 against no answer at 4
     choice = PLAIN._replace(no_answer=True)
     assert best_answer(text, windows, scores, choice, 1).text == ""
     assert best_answer(text, windows, scores, choice._replace(threshold=0.9), 1).text == ""
     assert best_answer(text, windows, scores, choice._replace(threshold=1.1), 1).text
     assert best_answer(text, windows, scores, PLAIN, 1).text
+
+
+def test_answers_are_whole_words_where_one_is_short_enough() -> None:
+    text = "Anna Tregear built 漢字 it."
+    windows = windows_of(tokenizer(), text, "who", max_len=40, stride=10)  # letter by letter
+    for seed in range(20):
+        best = best_answer(text, windows, random_scores(windows, seed), PLAIN._replace(top=100), 1)
+        found = {each.text for each in (best, *best.alternatives)}
+        assert {"Anna", "Tregear", "Anna Tregear", "漢"} <= found
+        assert not {"Trege", "nna", "Tregear buil"} & found
+    accents = "Jose\u0301 \u0939\u093f\u0928\u094d\u0926\u0941 flew"
+    windows = windows_of(tokenizer(), accents, "who", max_len=40, stride=10)  # which throws accents away
+    best = best_answer(accents, windows, random_scores(windows, 0), PLAIN._replace(top=100), 1)
+    assert {"Jose\u0301", accents} <= {each.text for each in (best, *best.alternatives)}
+    long = windows_of(tokenizer(), "Tregear", "who", max_len=40, stride=10)
+    assert len(best_answer("Tregear", long, random_scores(long, 0), PLAIN._replace(max_tokens=3), 1).text) <= 3
 
 
 # The model

@@ -132,7 +132,7 @@ def test_what_continues_a_word_stands_close_to_it(fill: Filler) -> None:
 @pytest.mark.parametrize(
     ("text", "targets", "error"),
     [
-        ("My dog is cute.", None, "input line 4 has no gap to fill: My dog is cute."),
+        ("My dog is cute.", None, "text 4 has no gap to fill: My dog is cute."),
         ("My dog is __.", None, "has no gap"),
         ("word " * 30 + "___", None, f"tokens, the model takes {tiny.LENGTH}"),
         ("My dog is ___.", ["cute", "antidisestablishment"], "the target 'antidisestablishment' is"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli.main import run
+from regard.data.corpus import Part
 from regard.runlog import read_log
 from training.toys import tiny_model
 
@@ -45,6 +46,7 @@ ROWS: list[tuple[str, str, str | bytes, str]] = [
     ("classify", "a.csv", f"text,text,label\nx,{GOOD}", "a.csv has 2 columns called 'text'"),
     ("classify", "a.csv", "text,label\n", "no rows with labels"),
     ("classify", "a.csv", "", "no rows with labels"),
+    ("classify", "a.csv", f"text,label\n{GOOD}".replace("\n", "\r"), "a.csv: its lines end in CR alone"),
     ("classify", "a.csv", "text,label\na,yes\nb,yes\n", "no labels but 'yes'"),
     ("classify", "a.csv", "text,label\n" + "".join(f"film,l{i}\n" for i in range(10_000)), "10,000 different labels"),
     ("classify", "a.txt", "one\ntwo\n", "a.txt, line 1: a row has 1 columns"),
@@ -82,7 +84,7 @@ def test_what_is_no_finite_number_is_refused_with_its_line(train: Train, capsys:
 
 SETTINGS = [
     ("data.hold_out=0.999", "no rows with labels", "data.hold_out"),
-    ("data.max_len=2", "a.csv, line 2: of 2 tokens 2 stand around each text", "raise data.max_len"),
+    ("data.max_len=2", "a.csv, line 4: of 2 tokens 2 stand around each text", "raise data.max_len"),
     ('data.names={9="nine"}', "renames no label", "their labels are"),
     ('data.names={yes="no"}', "no labels but 'no'", "two are the least"),
     ('data.columns=["text", "text"]', "data.columns names text twice", "name each column once"),
@@ -192,3 +194,39 @@ def test_evaluate_finds_the_columns_that_train_finds_and_names_a_wrong_row(
     (tmp_path / "b.csv").write_text(f"text,label\n{GOOD}x,maybe\n")
     assert run(["evaluate", "--model", "run/model", "--data", "b.csv"]) == 3
     assert "b.csv, line 42: the label is 'maybe'" in capsys.readouterr().err
+
+
+def test_a_dozen_rows_and_a_label_that_is_only_held_out_can_be_learnt_from(train: Train, capsys: Captured) -> None:
+    few = "".join(f"the film {i} is {'good,yes' if i % 2 else 'bad,no'}\n" for i in range(12))
+    assert train("classify", "a.csv", f"text,label\n{few}") == 0
+    assert "note: only 3 rows to validate by" in capsys.readouterr().err
+    for number in range(40):  # one of them falls into the rows that are held out
+        held = Part((), 0.0, 0.1).holds((text := f"it is film {number}",))
+        if held:
+            break
+    assert held
+    assert train("classify", "b.csv", f"text,label\n{GOOD * 20}{text},so so\n", "--out", "other") == 0
+
+
+def test_rows_of_the_test_set_that_are_trained_on_are_told(train: Train, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "test.csv").write_text("text,label\nthe film 3 is good,yes\nanother,no\n")
+    assert train("classify", "a.csv", f"text,label\n{GOOD}", "--test", "test.csv", "--set", "data.hold_out=0") == 0
+    said = capsys.readouterr().err
+    assert "note: 1 of the 2 rows of test stand in train too" in said
+    assert "note: the warm-up takes 200 steps, longer than the run" in said
+
+
+def test_a_folder_without_a_name_is_no_wish_to_train_here(train: Train, tmp_path: Path, capsys: Captured) -> None:
+    assert train("classify", "a.csv", f"text,label\n{GOOD}", "--out", "") == 2
+    assert "the name is empty" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_tuned_model_is_evaluated_on_columns_with_usual_names_or_says_so(train: Train, capsys: Captured) -> None:
+    assert train("classify", "a.csv", f"text,label\n{GOOD}") == 0
+    command = ["evaluate", "--model", "run/model", "--bootstrap", "0", "--data"]
+    assert run([*command, "a.csv"]) == 0
+    Path("other.csv").write_text(f"remark,verdict\n{GOOD}")
+    assert run([*command, "other.csv"]) == 2
+    assert "other.csv has the columns remark, verdict, and none of the usual names" in capsys.readouterr().err
+    assert run([*command, "other.csv", "--column", "remark", "--column", "verdict"]) == 0

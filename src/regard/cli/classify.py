@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.counting import Count
+from regard.cli.counting import Count, tell_of_cuts
 from regard.cli.opening import open_task, opening, precision_option
 from regard.cli.pictures import are_pictures, listed
 from regard.cli.records import Row, file_option, is_typed, rows, total
@@ -87,6 +87,7 @@ def command(
         for number, (row, found) in enumerate(run(classify, given, size, count), start=1):
             count.make_room()
             write(row, found, number, top, as_json, keys=("image",) if image else ("text", "pair"))
+    tell_of_cuts(classify)
 
 
 def check(options: dict[str, str | None], *, zero_shot: bool, pairs: bool) -> dict[str, Any] | None:

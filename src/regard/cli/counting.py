@@ -2,12 +2,20 @@
 
 import sys
 import time
+from typing import Any
 
 from regard.cli.progress import PLAIN_SECONDS, Line, duration
-from regard.cli.terminal import wipe
+from regard.cli.terminal import tell, wipe
 
 QUIET_SECONDS, LIVE_SECONDS = 2.0, 0.2
 "How long a job may take without a word on a terminal, and how often its line is then written anew."
+
+
+def tell_of_cuts(task: Any) -> None:
+    """Whoever gives a long text should know that its end was not read."""
+    if n_cut := getattr(task, "n_cut", 0):
+        texts = "1 text has" if n_cut == 1 else f"{n_cut:,} texts have"
+        tell(f"note: {texts} more than the {task.max_len} tokens that the model reads; the rest was left out")
 
 
 class Count(Line):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from regard.cli.counting import Count
+from regard.cli.counting import Count, tell_of_cuts
 from regard.cli.opening import open_task, opening, precision_option
 from regard.cli.records import column_option, file_option, is_typed, rows, total
 from regard.cli.searching import TOP, Wanted, check, find
@@ -90,6 +90,7 @@ def command(
         return
     if search:
         find(embed, lines, wanted, total(path))
+        tell_of_cuts(embed)
         return
     assert lines is not None
     size, done = 1 if is_typed(texts, path) else CHUNK, 0
@@ -99,6 +100,7 @@ def command(
             count.make_room()
             write(chunk, found)
             done += len(chunk)
+    tell_of_cuts(embed)
 
 
 def show_words(embed: Any, lines: Iterator[str], model: str | None) -> None:

@@ -62,9 +62,10 @@ def command(
         raise UserError("--data has no rows", "give a file with rows to score on")
     with opening(model):
         from regard.lab.judging import Asked, judge
+        from regard.tasks.load import VERBS
 
         task = open_any(model, precision)
-    columns = columns or usual_columns(type(task).__name__, files[0])
+    columns = columns or usual_columns(VERBS[type(task).__name__], files[0])
     asked = Asked(files, columns or None, limit, bootstrap, beam, dict(map(renamed, names)))
     count = Count("rows")
     found = judge(task, asked, count.heard)
@@ -73,22 +74,23 @@ def command(
     if out:
         write_bytes(out, "".join(f"{line}\n" for line in found.said).encode())
     if as_json:
+        verb = VERBS[type(task).__name__]
+        with_beam = {"beam": beam} if verb in ("translate", "caption") else {}
         scores = [vars(score) for score in found.scores]
-        click.echo(json.dumps({"task": type(task).__name__, "rows": found.n_rows, "beam": beam, "scores": scores}))
+        click.echo(json.dumps({"task": verb, "rows": found.n_rows, **with_beam, "scores": scores}))
         return
     for score in found.scores:
         click.echo(f"{score}\n  {score.signature}")
 
 
-def usual_columns(task: str, path: Path) -> tuple[str, ...]:
-    """As `regard train` finds them, where the table has a header with the usual names; else each line is a row."""
-    from regard.cli.quick import USUAL_NAMES
+def usual_columns(verb: str, path: Path) -> tuple[str, ...]:
+    """As `regard train` finds them; of translators and language models, a table without usual names has no header."""
+    from regard.cli.quick import USUAL_NAMES, guessed
     from regard.cli.records import usual_among
     from regard.data.corpus import names_of
-    from regard.tasks.load import VERBS
 
-    known = USUAL_NAMES.get(VERBS.get(task, ""), ())
-    found = usual_among(names_of(path), known) if known else ()
+    strict = verb in ("classify", "tag", "answer")
+    found = guessed(verb, path) if strict else usual_among(names_of(path), USUAL_NAMES.get(verb, ()))
     if found:
         tell(f"columns: {', '.join(found)}")
     return found

@@ -52,9 +52,10 @@ def command(
 ) -> None:
     """Fill the gaps of each text, written [MASK], ___ or as the model's own mask: the likeliest words.
 
-    With no TEXTS, or for `-`, reads stdin, one text a line. Several gaps are also filled together, the surest first.
+    With no TEXTS, or for `-`, reads stdin, one text a line; blank ones are passed over. Several gaps are also filled
+    together, the surest first.
     """
-    given = (text for (text,) in rows(texts, path, [] if column is None else [column]))
+    given = (text for (text,) in rows(texts, path, [] if column is None else [column]) if text.strip())
     words = None if targets is None else [word.strip() for word in targets.split(",")]
     if words is not None and not all(words):
         raise UserError("--targets names an empty word", "write them as --targets happy,sad", exit_code=USAGE)

@@ -10,6 +10,7 @@ import click
 
 from regard.cli.progress import TrainingLine
 from regard.cli.quick import guessed
+from regard.cli.records import FOLDER
 from regard.cli.running import stopping
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
@@ -30,7 +31,7 @@ files = click.Path(path_type=Path)
 
 @click.command(epilog=EXAMPLES)
 @click.argument("pairs", nargs=-1, type=files)
-@click.option("--out", type=files, required=True, help="The ladder's folder; an earlier one there is gone on with.")
+@click.option("--out", type=FOLDER, required=True, help="The ladder's folder; an earlier one there is gone on with.")
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0.0, min_open=True),

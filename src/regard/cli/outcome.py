@@ -42,6 +42,8 @@ def next_commands(config: "RunConfig", model: Path) -> str:
     name = shlex.quote(str(model))
     verb = VERBS.get(config.task, config.task.partition("-")[0])
     given = GIVEN.get(config.task, '"…"')
+    if config.task == "classify" and len(config.data.columns) == 3:
+        given = '--pairs "…" "…"'
     lines = [f"try: regard {verb} --model {name} {given}"]
     if config.task in GOES_ON:  # what it was trained for is of no use by itself
         task, part = GOES_ON[config.task]

@@ -8,12 +8,12 @@ from regard.errors import UserError
 
 
 def are_pictures(texts: Sequence[str]) -> bool:
-    """Whether all of these are plainly meant as pictures: files with such an ending."""
+    """Whether all of these are plainly meant as pictures: files, or folders, with such an ending."""
     if not texts or not any("." in text for text in texts):
         return False
     from regard.data.pictures import is_picture
 
-    return all(is_picture(text) and Path(text).is_file() for text in texts)
+    return all(is_picture(text) and Path(text).exists() for text in texts)
 
 
 def listed(texts: Sequence[str]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """A run from a few options, for whoever has a table and no TOML yet: `regard train --task classify --data a.csv`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,8 @@ USUAL_NAMES: dict[str, list[tuple[str, ...]]] = {
 FINE_TUNED = ("classify", "tag")
 FEW_ROWS, ROWS_LEARNT, MOST_ROUNDS, SMALL_STEP = 300, 1_000, 20, 200
 "Of fewer rows so many are learnt from in all, in at most so many rounds, and so many tokens a step."
+FEW_TO_HOLD, LEAST_HELD = 5_000, 100
+"Of fewer rows a tenth is held out, or so many where that is less; or more where that is usual."
 PRESETS = {"embed": "word2vec", "embed-in-context": "elmo-small"}
 "Of tasks that the usual preset is not made for."
 
@@ -48,18 +50,42 @@ def quick_run(
 
 
 def for_few_rows(config: "RunConfig", assignments: Sequence[str]) -> "RunConfig":
-    """A small table is gone through more often and in smaller steps; else it is over before anything is learnt."""
-    from regard.training.sources import Sources
+    """A small table is gone through more often and in smaller steps; else it is over before anything is learnt.
 
+    And more of it is held out, where that is usually a small share: a row or two cannot tell which weights are best.
+    """
+    from regard.data.corpus import Part
+    from regard.training.sources import HELD_BY, Sources
+
+    if config.task not in USUAL_NAMES:  # pictures: to count them is to read them
+        return config
     said = {each.partition("=")[0].strip() for each in assignments}
+    rows = list(islice(Sources(config).known(), FEW_TO_HOLD))
+    n_rows, data = len(rows), config.data
+    if data.hold_out and not data.valid and "data.hold_out" not in said and data.pack != "files":
+        part = Part((), 0.0, 1.0, HELD_BY.get(config.task, 0))
+        config = replace(config, data=replace(data, hold_out=share_of(data.hold_out, map(part.place_of, rows))))
     if config.task not in FINE_TUNED or "init" not in config.model or said & {"train.epochs", "train.steps"}:
         return config
-    n_rows = sum(1 for _ in islice(Sources(config).rows("train"), FEW_ROWS))
-    if n_rows == FEW_ROWS:
+    if n_rows >= FEW_ROWS:
         return config
     epochs = min(MOST_ROUNDS, -(-ROWS_LEARNT // max(n_rows, 1)))
     tokens = config.train.batch_tokens if "train.batch_tokens" in said else SMALL_STEP
     return replace(config, train=replace(config.train, epochs=epochs, batch_tokens=tokens))
+
+
+def share_of(usual: float, places: Iterable[float]) -> float:
+    """What to hold out of few rows, by count: a hash that is fair to thousands may give a dozen none, or half of them.
+
+    `places` are theirs between 0 and 1; those below the share are held.
+    """
+    found = sorted(set(places))
+    n_rows = len(found)
+    if n_rows >= FEW_TO_HOLD or n_rows < 4:
+        return usual
+    count = max(round(usual * n_rows), min(n_rows // 10, LEAST_HELD), min(n_rows // 4, 8))
+    low, high = found[count - 1], found[count]
+    return next(share for digits in range(2, 18) if low < (share := round((low + high) / 2, digits)) <= high)
 
 
 def guessed(task: str, path: Path) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from os.path import isfile
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -24,6 +24,16 @@ file_option = click.option(
     type=click.Path(path_type=Path),
     help="Read this file: one text a line, or a table (.csv, .tsv, .jsonl, .parquet).",
 )
+
+
+class Folder(click.Path):
+    """To be written. `--out "$RUNS"` with RUNS unset is no wish to write here."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(value, param, ctx) if value else self.fail("the name is empty", param, ctx)
+
+
+FOLDER = Folder(path_type=Path)
 column_option = click.option("--column", metavar="NAME", help="The column of the table that holds the texts.")
 
 
@@ -128,8 +138,9 @@ def rows(texts: Sequence[str], path: Path | None, columns: Sequence[str] = (), *
     if is_table and not columns and (columns := usual_among(names_of(path), USUAL_PAIRS if pairs else USUAL_TEXTS)):
         tell(f"reading {' and '.join(columns)} of {path}; --column takes another")
     if is_table and not columns and not pairs:
-        hint = "say which column holds the texts: --column NAME"
-        raise UserError(f"{path} is a table", hint, exit_code=USAGE)
+        names = ", ".join(names_of(path)[:20])
+        hint = "say which column holds the texts: --column NAME, or twice for pairs"
+        raise UserError(f"{path} is a table with the columns {names}", hint, exit_code=USAGE)
     found = read_rows(path, columns=list(columns) or None)
     first = list(islice(found, 1))  # now, so that a wrong path or name is told before the model is opened
     return _even(chain(first, found), str(path), pairs)

@@ -20,6 +20,7 @@ from regard.errors import USAGE, UserError
 from regard.runlog import RunLog
 
 if TYPE_CHECKING:
+    from regard.data.report import Report
     from regard.training.config import RunConfig
     from regard.training.folder import Start
     from regard.training.loop import Trainer
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 # Read when torch is loaded. Of a rank that is gone it warns with pages of C++ frames; we name the rank.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
-FEW_STEPS = 50
+FEW_STEPS, FEW_VALID = 50, 50
 "In so few hardly anything is learnt."
 
 
@@ -126,7 +127,8 @@ def train(config: "RunConfig", out: Path, ranks: "Ranks", sign: Sign, *, is_new:
         if how == "stopped":
             line.say(f"saved. Go on with: regard resume {shlex.quote(str(out))}")
             raise click.exceptions.Exit(128 + stop.number)
-        with waiting("averaging the last checkpoints", is_heard=ranks.is_first):
+        last = "averaging the last checkpoints" if config.train.average > 1 else "validating the last checkpoint"
+        with waiting(last, is_heard=ranks.is_first):
             found = finish(trainer)
     if ranks.is_first:
         scores = {score.name: score.value for score in found.scores}
@@ -160,7 +162,7 @@ def prepared(config: "RunConfig", out: Path, line: TrainingLine, log: RunLog, ra
         if not has_checkpoint(out):
             sign.now("looking at the data")
             found = data_report(config)
-            line.say(str(found))
+            line.say("\n".join([str(found), *notes(found, config)]))
             log("report", **found.to_dict())
             sign.now("preparing the data")
 
@@ -169,6 +171,20 @@ def prepared(config: "RunConfig", out: Path, line: TrainingLine, log: RunLog, ra
     sign.now("taking the first step")
     trainer.listeners.insert(0, lambda *_, **__: sign.end())  # before the line, which would be wiped with the sign
     return trainer
+
+
+def notes(found: "Report", config: "RunConfig") -> list[str]:
+    """What in the data makes scores worth less than they look."""
+    said = []
+    for name, shared in found.overlaps.items():
+        if shared.rows:
+            rows = f"{shared.rows:,} of the {shared.of:,} rows of {name}"
+            said.append(f"note: {rows} stand in train too: scores will flatter")
+    n_valid = found.sets["valid"].rows if "valid" in found.sets else 0
+    if 0 < n_valid < FEW_VALID and config.data.pack != "files":
+        hint = "raise data.hold_out, or give rows with --valid"
+        said.append(f"note: only {n_valid} rows to validate by, which leaves much to chance;\n  {hint}")
+    return said
 
 
 def begins(trainer: "Trainer") -> str:
@@ -181,7 +197,12 @@ def begins(trainer: "Trainer") -> str:
         size += f" on {trainer.ranks.size} ranks ({trainer.config.train.parallel})"
     if step:
         return f"{size}; going on from step {step:,} of {of:,}"
-    return size if of >= FEW_STEPS else f"{size}\nnote: only {of} steps; raise train.epochs or lower train.batch_tokens"
+    train = trainer.config.train
+    if of < FEW_STEPS:
+        size += f"\nnote: only {of} steps;\n  raise train.epochs or train.steps, or lower train.batch_tokens"
+    if train.warmup >= of and train.schedule != "constant":
+        size += f"\nnote: the warm-up takes {train.warmup:,} steps, longer than the run: lower train.warmup"
+    return size
 
 
 def leave(number: int, _frame: Any) -> None:

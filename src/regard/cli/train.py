@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli.opening import check_name
+from regard.cli.records import FOLDER
 from regard.cli.running import run, starting
 from regard.cli.terminal import tell
 from regard.errors import QUOTED, USAGE, UserError, cut
@@ -42,7 +43,7 @@ files = click.Path(path_type=Path)
 
 @click.command(epilog=EXAMPLES)
 @click.argument("recipe", required=False)
-@click.option("--out", type=files, required=True, help="The run's folder.")
+@click.option("--out", type=FOLDER, required=True, help="The run's folder.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Override a key, e.g. train.lr=0.001.")
 @click.option(
     "--task",

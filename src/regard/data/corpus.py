@@ -50,9 +50,12 @@ class Part:
         return {"low": self.low, "high": self.high, "field": self.field}
 
     def holds(self, row: Row) -> bool:
+        return self.low <= self.place_of(row) < self.high
+
+    def place_of(self, row: Row) -> float:
         field = min(self.field, len(row) - 1)  # a row that is too short is refused when it is read, with its place
         text = row[field].strip().encode("utf-8", "surrogatepass")
-        return self.low <= int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64 < self.high
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
 
 
 Source = Path | Sequence[Path] | Part | Stretch
@@ -159,6 +162,8 @@ def _csv_rows(path: Path) -> Numbered:
             yield reader.line_num, tuple(row)
             taken = 0
     except csv.Error as error:
+        if "new-line" in str(error):
+            raise UserError(f"{path}: its lines end in CR alone", "save it with LF, as by `tr '\\r' '\\n'`") from error
         raise UserError(f"{path}, line {reader.line_num}: {error}", "is a quote left open?") from error
 
 

@@ -55,7 +55,10 @@ def read_input_settings(directory: Path) -> InputSettings:
     longest = config.get("model_max_length")  # 1e30 where the tokenizer knows none
     longest = int(longest) if isinstance(longest, int | float) and longest >= 1 else None
     told = not isinstance(names, list) or "token_type_ids" in names
-    return InputSettings(longest, side == "left", told, config.get(N_TEXTS) if config.get(N_TEXTS) in (1, 2) else None)
+    n_texts = config.get(N_TEXTS)
+    if type(n_texts) not in (int, type(None)) or n_texts not in (1, 2, None):
+        raise UserError(f"{path}: {N_TEXTS} is {cut(repr(n_texts), QUOTED)}", "expected 1, or 2 for pairs of texts")
+    return InputSettings(longest, side == "left", told, n_texts)
 
 
 def inputs_of(rows: Sequence[Row], tokenizer: Tokenizer, settings: InputSettings) -> list[Input]:

@@ -54,7 +54,7 @@ def micro_f1(predicted: Labels, gold: Labels, *, bootstrap: int = 0) -> Score:
 
 def matthews(predicted: Labels, gold: Labels, *, bootstrap: int = 0) -> Score:
     """Matthews' coefficient; of more than two labels Gorodkin's (2004), as in scikit-learn."""
-    return _of_labels("Matthews", _matthews, predicted, gold, bootstrap, "labels:given")
+    return _of_labels("Matthews", _matthews, predicted, gold, bootstrap, "labels:given", lowest=-100.0)
 
 
 def pearson(predicted: Sequence[float], gold: Sequence[float], *, bootstrap: int = 0) -> Score:
@@ -87,8 +87,9 @@ def _names(predicted: Labels, gold: Labels) -> dict[Hashable, int]:
 
 
 def _of_labels(
-    name: str, metric: Callable[[Counts], float], predicted: Labels, gold: Labels, bootstrap: int, signature: str
-) -> Score:
+    name: str, metric: Callable[[Counts], float], predicted: Labels, gold: Labels, bootstrap: int, signature: str,
+    lowest: float = 0.0,
+) -> Score:  # fmt: skip
     check_paired(len(predicted), len(gold), "labels")
     names = _names(predicted, gold)
     given, right = (np.array([names[label] for label in side]) for side in (predicted, gold))
@@ -99,7 +100,7 @@ def _of_labels(
         # Floats: products of counts outgrow 64 bits.
         return metric(Counts(*(np.bincount(side, minlength=len(names)).astype(np.float64) for side in sides)))
 
-    return scored([name], of_rows, len(gold), signature=signature, bootstrap=bootstrap)[0]
+    return scored([name], of_rows, len(gold), signature=signature, bootstrap=bootstrap, lowest=lowest)[0]
 
 
 def _accuracy(counts: Counts) -> float:
@@ -137,7 +138,13 @@ def _of_numbers(
     check_paired(len(predicted), len(gold), "numbers")
     x, y = _finite(predicted, "predicted"), _finite(gold, "gold")
     (found,) = scored(
-        [name], lambda rows: metric(x[rows], y[rows]), len(y), signature=signature, bootstrap=bootstrap, scale=scale
+        [name],
+        lambda rows: metric(x[rows], y[rows]),
+        len(y),
+        signature=signature,
+        bootstrap=bootstrap,
+        scale=scale,
+        lowest=None,
     )
     return found
 

@@ -43,7 +43,7 @@ def _per_unit(
         with np.errstate(over="ignore"):  # a sum past the largest number is infinite
             return of(float(nats[rows].sum() / n[rows].sum()))
 
-    return scored([name], metric, len(n), signature=f"per:{unit}", bootstrap=bootstrap, scale=1.0)[0]
+    return scored([name], metric, len(n), signature=f"per:{unit}", bootstrap=bootstrap, scale=1.0, lowest=None)[0]
 
 
 def _exp(nats: float) -> float:

@@ -1,5 +1,6 @@
 """A score that says its name, how it was counted, and how far chance may have carried it."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from regard.config import require
 
 SEED = 12345
 "Of every bootstrap, as in sacrebleu: the same rows give the same interval."
+Z = 1.959963984540054
+"Of the normal distribution 95 % lie within so many deviations."
 
 Rows = NDArray[np.int64]
 
@@ -38,10 +41,12 @@ def scored(
     signature: str,
     bootstrap: int,
     scale: float = 100.0,
+    lowest: float | None = 0.0,
 ) -> list[Score]:
     """One score a name. `metric` gives their values on the chosen rows, of which some may stand twice.
 
-    A single row says nothing about chance, so it gets no interval.
+    A single row says nothing about chance, so it gets no interval. Samples of rows that are all right are all right
+    too, as if chance had no say: at 100, and at 0 where that is the `lowest` value, the interval is Wilson's.
     """
     values = np.atleast_1d(metric(np.arange(n_rows))) * scale
     if not bootstrap or n_rows < 2:
@@ -51,8 +56,20 @@ def scored(
     # Nearest: between two infinite perplexities there is nothing to interpolate.
     edges = np.percentile(samples, [2.5, 97.5], axis=0, method="nearest")
     signature += f"|bs:{bootstrap}|seed:{SEED}"
-    rows = zip(names, values, *edges, strict=True)
-    return [Score(name, float(value), signature, float(low), float(high)) for name, value, low, high in rows]
+    found = []
+    for name, value, low, high in zip(names, values, *edges, strict=True):
+        if lowest is not None and low == high and (value == 100.0 or value == lowest == 0.0):
+            low, high = wilson(value / 100 * n_rows, n_rows)
+        found.append(Score(name, float(value), signature, float(low), float(high)))
+    return found
+
+
+def wilson(hits: float, n: int) -> tuple[float, float]:
+    """Between which shares of 100 the true one lies with 95 % (Wilson 1927): sound for few rows, and at 0 and 100."""
+    share, square = hits / n, Z * Z / n
+    middle = (share + square / 2) / (1 + square)
+    half = Z * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
+    return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
 
 
 def check_paired(n_predicted: int, n_gold: int, noun: str) -> None:

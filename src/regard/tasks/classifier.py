@@ -71,6 +71,8 @@ class Classifier:
         require(len(set(labels)) == len(labels), "two labels have the same name", "see id2label in config.json")
         settings = settings or InputSettings()
         self.settings = replace(settings, max_len=min(settings.max_len or limit, limit))
+        self.max_len, self.n_cut = self.settings.max_len, 0
+        "Texts so far that were too long to be read whole."
         n_segments = model.config.n_segments if isinstance(model, Bert) else 0
         self._takes_segments = n_segments > 1
         marked = max(tokenizer.encode("a", "a").segments, default=0) + 1
@@ -96,6 +98,7 @@ class Classifier:
         if rows and self.settings.n_texts not in (None, len(rows[0])):
             raise UserError(*WRONG_NUMBER[self.settings.n_texts or 1])
         inputs = inputs_of(rows, self.tokenizer, self.settings)
+        self.n_cut += sum(each.n_cut > 0 for each in inputs)
         if empty := [number for number, each in enumerate(inputs, first) if not each.ids]:
             raise UserError(f"input line {empty[0]} is empty", "this model needs at least one token")
         labels, done = self.model.config.labels, first - 1

@@ -35,6 +35,8 @@ class Embedder:
             f"texts of at most {self.max_len} tokens have no room for the {around} that stand around each",
             "see max_seq_length in sentence_bert_config.json and model_max_length in tokenizer_config.json",
         )
+        self.n_cut = 0
+        "Texts so far that were too long to be read whole."
         full = model.config.d_model * len(settings.modes)
         self.width = min(settings.width or full, full)
         self._n_prompt = 0 if settings.include_prompt else self._prompt_length()
@@ -73,6 +75,7 @@ class Embedder:
         """Too long: keep the beginning or the end, and all that stands around a text."""
         if len(ids) <= self.max_len:
             return ids
+        self.n_cut += 1
         return inputs_of([(text,)], self.tokenizer, InputSettings(self.max_len, self.settings.cut_left))[0].ids
 
     def _run(self, rows: list[list[int]]) -> NDArray[np.float32]:

@@ -107,9 +107,10 @@ class Filler:
 
     def _draft(self, text: str, number: int, targets: Sequence[str] | None) -> Gapped:
         spans = [match.span() for match in self._gap.finditer(text)]
-        where = f"input line {number}"
+        where = f"text {number}"
         if not spans:
-            hint = f"write [MASK], ___ or the model's own {self._mask} where a word is wanted"
+            own = "" if self._mask == "[MASK]" else f", or the model's own {self._mask},"
+            hint = f"write [MASK] or ___{own} where a word is wanted"
             raise UserError(f"{where} has no gap to fill: {cut(text, QUOTED)}", hint)
         ids = self._encode(text)
         places = [place for place, id in enumerate(ids) if id == self.tokenizer.mask_id]

@@ -281,5 +281,5 @@ def _check_unicode(text: str) -> None:
     except UnicodeEncodeError as error:
         raise UserError(
             f"the text is not valid Unicode: half a character (lone surrogate) at position {error.start}",
-            "read the file as UTF-8, or with errors='replace'",
+            "give text in UTF-8; `iconv -f latin1 -t utf-8` makes it from one that is not",
         ) from error

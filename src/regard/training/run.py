@@ -98,7 +98,7 @@ def assemble(config: RunConfig, folder: Path, listeners: Sequence[Listener], ran
 def _job(config: RunConfig, folder: Path, listeners: Sequence[Listener], ranks: Ranks) -> Job:
     kind, sources = JOBS[config.task], Sources(config)
     tokenizer = _tokenizer(config, sources, folder, listeners, ranks)
-    counts = ranks.first("reading the labels", lambda: kind.labels_in(sources.rows("train"), config), patient=True)
+    counts = ranks.first("reading the labels", lambda: _labels(sources, kind), patient=True)
     return kind(config, tokenizer, counts)
 
 
@@ -196,6 +196,15 @@ def _progress(newest: Path, facts: dict[str, Any], listeners: Sequence[Listener]
 def _tell(listeners: Sequence[Listener], kind: str, **values: Any) -> None:
     for listener in listeners:
         listener(kind, **values)
+
+
+def _labels(sources: Sources, kind: type[Job]) -> dict[str, int]:
+    """How often each is given in train; a rare one that stands only in what is held out is to be known all the same."""
+    config = sources.config
+    trained = kind.labels_in(sources.rows("train"), config)
+    if config.data.valid or not config.data.hold_out or not trained:
+        return trained
+    return {label: trained.get(label, 0) for label in kind.labels_in(sources.known(), config)}
 
 
 def data_report(config: RunConfig) -> Any:

@@ -71,6 +71,10 @@ class Sources:
         source = self.source(which)
         return iter(()) if source is None else read_rows(source, columns=self.config.data.columns or None)
 
+    def known(self) -> Iterator[tuple[str, ...]]:
+        """Rows whose labels a model has to know: those to train on, with those that are held out of them."""
+        return read_rows(self.paths("train"), columns=self.config.data.columns or None)
+
     def pairs(self, which: str, limit: int | None) -> list[tuple[str, ...]]:
         """The first pairs with something on both sides."""
         return list(islice((row for row in self.rows(which) if row[0].strip() and row[1].strip()), limit))

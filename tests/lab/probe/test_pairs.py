@@ -9,9 +9,9 @@ import torch
 
 from lab.probe import toys
 from regard.errors import UserError
+from regard.evaluation.score import wilson
 from regard.lab.probe.likelihood import reader_of, shared
 from regard.lab.probe.pairs import Pair, Pairs, preferred, read_pairs
-from regard.lab.probe.report import wilson
 from regard.lab.probe.sets import Rows, shipped
 
 ROWS = shipped("pairs", Pair)

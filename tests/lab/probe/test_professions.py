@@ -6,9 +6,9 @@ import pytest
 
 from lab.probe import toys
 from regard.errors import UserError
+from regard.evaluation.score import wilson
 from regard.lab.probe.likelihood import reader_of
 from regard.lab.probe.professions import Leaning, Profession, Pronouns, Salaries, Template, Wages, _money
-from regard.lab.probe.report import wilson
 from regard.lab.probe.sets import Rows, shipped
 
 PROFESSIONS = shipped("professions", Profession).some(8, seed=2)

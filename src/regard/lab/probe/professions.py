@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from regard.config import require
 from regard.errors import UserError
+from regard.evaluation.score import wilson
 from regard.lab.probe.likelihood import Reader, shared
-from regard.lab.probe.report import Measure, Part, mean, share, wilson
+from regard.lab.probe.report import Measure, Part, mean, share
 from regard.lab.probe.rules import NUMBER
 from regard.lab.probe.sets import Rows
 from regard.tasks.generator import Generator

@@ -1,7 +1,6 @@
 """What a probe found: numbers with their intervals, what they stand on, and what they do not say."""
 
 import hashlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +12,11 @@ from numpy.typing import NDArray
 
 from regard import __version__
 from regard.config import to_dict
-from regard.evaluation.score import scored
+from regard.evaluation.score import scored, wilson
 from regard.inspection.capture import identity
 from regard.lab.probe.sets import Rows
 from regard.weights.store import home_of
 
-Z = 1.959963984540054  # of the normal distribution, 95 % lie within
 BOOTSTRAP = 1_000
 Heard = Callable[[int], None]
 
@@ -132,14 +130,6 @@ def describe_model(model: Any, name: str, path: Path, precision: str) -> dict[st
 
 
 # ---- intervals
-
-
-def wilson(hits: float, n: int) -> tuple[float, float]:
-    """Between which shares of 100 the true one lies with 95 % (Wilson 1927): sound for few rows, and at 0 and 100."""
-    share, square = hits / n, Z * Z / n
-    middle = (share + square / 2) / (1 + square)
-    half = Z * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
-    return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
 
 
 def share(name: str, hits: float, n: int, note: str = "") -> Measure:

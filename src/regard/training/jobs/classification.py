@@ -46,8 +46,8 @@ class Classification(Job):
 
     def _weights(self, counts: list[int]) -> torch.Tensor:
         """How much a row of each label counts: in the mean over all rows 1."""
-        balanced = self.config.train.class_weights == "balanced"
-        return torch.tensor([sum(counts) / len(counts) / count if balanced else 1.0 for count in counts])
+        balanced, n_given = self.config.train.class_weights == "balanced", sum(map(bool, counts))
+        return torch.tensor([sum(counts) / n_given / count if balanced and count else 1.0 for count in counts])
 
     @classmethod
     def labels_in(cls, rows: Iterable[Row], config: RunConfig) -> dict[str, int]:
