@@ -71,7 +71,7 @@ def measure(racer: Racer, length: int, setting: Setting) -> Row:
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """Milliseconds of the processor, all cores together: other programs at work do not count."""
+    """Milliseconds of the processor: other programs at work do not count."""
     began = time.process_time()
     work()
     return 1000 * (time.process_time() - began)

@@ -5,7 +5,6 @@ from statistics import median
 
 import torch
 
-from regard.lab.bench import at
 from regard.lab.race.cost import timed
 from regard.lab.race.racers import LOCAL, RACERS, TRANSFORMER, Racer, config_of, tokens
 from regard.lab.race.setting import Question, Setting
@@ -29,10 +28,9 @@ def measure(racer: Racer, length: int, setting: Setting) -> dict[str, float]:
         for token in (ids[:, half:] if racer.paired else ids).split(1, dim=1):
             racer.model.step(token, state)
 
-    with at(1):
-        at_once()
-        ways = {"one by one ms": one_by_one, "at once ms": at_once}
-        return {name: median(timed(work) for _ in range(ROUNDS)) for name, work in ways.items()}
+    at_once()
+    ways = {"one by one ms": one_by_one, "at once ms": at_once}
+    return {name: median(timed(work) for _ in range(ROUNDS)) for name, work in ways.items()}
 
 
 def ask(setting: Setting) -> Iterator[Row]:
