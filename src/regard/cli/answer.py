@@ -33,7 +33,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("questions", nargs=-1)
-@click.option("--model", help="A directory or hf:owner/name.")
+@click.option("--model", help="A directory or hf:owner/name of an answerer.")
 @click.option("--context", type=click.Path(path_type=Path), help="The file with the text that answers.")
 @click.option("--text", help="The text that answers.")
 @click.option(

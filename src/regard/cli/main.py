@@ -46,7 +46,7 @@ VERBS = {
     "caption": Verb("use", "regard.cli.caption", "Say what is on a picture."),
     "tokenize": Verb("use", "regard.cli.tokenizing", "Split texts into tokens and show how, or learn to."),
     "get": Verb("train", "regard.cli.get", "Fetch public data or a public model by its name."),
-    "train": Verb("train", "regard.cli.train", "Train a model from a recipe or a TOML file."),
+    "train": Verb("train", "regard.cli.train", "Train a model from a recipe, a TOML file or a table."),
     "resume": Verb("train", "regard.cli.resume", "Go on with a run as if it had never stopped."),
     "evaluate": Verb("train", "regard.cli.evaluate", "Score a model on sentences it has not seen."),
     "explain": Verb("look", "regard.cli.explain", "Show every number of an attention, and which head does what."),

@@ -95,6 +95,8 @@ def guessed(task: str, path: Path) -> tuple[str, ...]:
     names = names_of(path) if task in USUAL_NAMES else []  # else it is about pictures
     if not names:
         return ()
+    if not any(map(str.strip, names)):
+        raise UserError(f"{path}: its first line, which should name the columns, is blank", "write text,label, or so")
     if found := usual_among(names, USUAL_NAMES[task]):
         return found
     wanted = " ".join(f"--column {name.upper()}" for name in USUAL_NAMES[task][0])

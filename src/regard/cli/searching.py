@@ -12,6 +12,7 @@ import click
 from regard.cli.counting import Count
 from regard.cli.records import records
 from regard.cli.showing import flat, is_screen, shortened
+from regard.cli.terminal import tell
 from regard.errors import USAGE, UserError
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def find(embed: "Embedder", texts: Iterator[str] | None, wanted: Wanted, n_texts
     from regard.data.nearest import Nearest
 
     queries = list(records(wanted.queries))
+    if texts is None:
+        tell("note: the vectors have no texts, so only lines are shown; --file names what they were made of")
     nearest = Nearest(embed(queries), wanted.top)
     with closing(Count("texts", n_texts)) as count:
         for some, vectors in portions(embed, texts, wanted.vectors, count):

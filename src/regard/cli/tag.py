@@ -31,7 +31,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("texts", nargs=-1)
-@click.option("--model", help="A directory or hf:owner/name.")
+@click.option("--model", help="A directory or hf:owner/name; else the bundled names.")
 @file_option
 @column_option
 @click.option("--strict", is_flag=True, help="Only tags that agree with each other: no I- without its beginning.")
