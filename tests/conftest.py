@@ -17,9 +17,10 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads warn when a test starts a child process
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # children share two cores with other tests
 
-# A machine at work is slow now and then; that is no failure of the code.
-settings.register_profile("regard", deadline=None)
-settings.load_profile("regard")
+# A machine at work is slow now and then; that is no failure of the code. Each run draws other examples, so fifty do.
+settings.register_profile("regard", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "regard"))
 
 # Tiny tensors gain nothing from threads, and on a busy machine waiting for them costs twenty times the work.
 torch.set_num_threads(1)
