@@ -85,7 +85,7 @@ def tagged(task: Tagger, folder: Path, texts: list[str]) -> tuple[list[Any], lis
 
 
 def answered(task: Any, folder: Path, texts: list[str]) -> tuple[list[Any], list[Any]]:
-    """Their scores at our places: the best span is the one that we found."""
+    """Their scores at our places: the best span of whole words is the one that we found."""
     model, tokenizer = opened(folder, "QuestionAnswering")
     ours, theirs = [], []
     for text in texts:
@@ -97,11 +97,19 @@ def answered(task: Any, folder: Path, texts: list[str]) -> tuple[list[Any], list
         table = said.start_logits[0][:, None] + said.end_logits[0][None]  # (T, T)
         inside = torch.zeros(len(table), dtype=torch.bool)
         inside[window.text_ids.start : window.text_ids.stop] = True
-        table = table.masked_fill(~(inside[:, None] & inside[None]).triu(), -torch.inf)
+        places = [shown.token_to_chars(i) if inside[i] else None for i in range(len(table))]
+        starts = torch.tensor([place is not None and is_between(text, place.start) for place in places])
+        ends = torch.tensor([place is not None and is_between(text, place.end) for place in places])
+        table = table.masked_fill(~(starts[:, None] & ends[None]).triu(), -torch.inf)
         first, last = divmod(int(table.argmax()), len(table))
         theirs.append((shown.token_to_chars(first).start, shown.token_to_chars(last).end))
         ours.append((found.start, found.end))
     return ours, theirs
+
+
+def is_between(text: str, at: int) -> bool:
+    """Whether no word is cut there."""
+    return not (text[at - 1 : at].isalnum() and text[at : at + 1].isalnum())
 
 
 def filled(task: Any, folder: Path, texts: list[str]) -> tuple[list[Any], list[Any]]:

@@ -46,7 +46,7 @@ ROWS: list[tuple[str, str, str | bytes, str]] = [
     ("classify", "a.csv", f"text,text,label\nx,{GOOD}", "a.csv has 2 columns called 'text'"),
     ("classify", "a.csv", "text,label\n", "no rows with labels"),
     ("classify", "a.csv", "", "no rows with labels"),
-    ("classify", "a.csv", f"text,label\n{GOOD}".replace("\n", "\r"), "a.csv: its lines end in CR alone"),
+    ("classify", "a.csv", f"text,label\n{GOOD}".replace("\n", "\r"), "its lines end in CR alone"),
     ("classify", "a.csv", "text,label\na,yes\nb,yes\n", "no labels but 'yes'"),
     ("classify", "a.csv", "text,label\n" + "".join(f"film,l{i}\n" for i in range(10_000)), "10,000 different labels"),
     ("classify", "a.txt", "one\ntwo\n", "a.txt, line 1: a row has 1 columns"),
@@ -227,6 +227,6 @@ def test_a_tuned_model_is_evaluated_on_columns_with_usual_names_or_says_so(train
     command = ["evaluate", "--model", "run/model", "--bootstrap", "0", "--data"]
     assert run([*command, "a.csv"]) == 0
     Path("other.csv").write_text(f"remark,verdict\n{GOOD}")
-    assert run([*command, "other.csv"]) == 2
-    assert "other.csv has the columns remark, verdict, and none of the usual names" in capsys.readouterr().err
+    assert run([*command, "other.csv"]) == 3
+    assert "if line 1 names the columns, say which to use: --column" in capsys.readouterr().err
     assert run([*command, "other.csv", "--column", "remark", "--column", "verdict"]) == 0

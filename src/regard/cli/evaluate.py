@@ -68,7 +68,13 @@ def command(
     columns = columns or usual_columns(VERBS[type(task).__name__], files[0])
     asked = Asked(files, columns or None, limit, bootstrap, beam, dict(map(renamed, names)))
     count = Count("rows")
-    found = judge(task, asked, count.heard)
+    try:
+        found = judge(task, asked, count.heard)
+    except UserError as error:
+        if columns or ", line 1:" not in error.message:
+            raise
+        hint = f"{error.hint};\n  if line 1 names the columns, say which to use: --column TEXT --column LABEL"
+        raise UserError(error.message, hint, exit_code=error.exit_code) from error
     count.close()
     tell(f"{found.n_rows:,} rows")
     if out:
@@ -84,13 +90,12 @@ def command(
 
 
 def usual_columns(verb: str, path: Path) -> tuple[str, ...]:
-    """As `regard train` finds them; of translators and language models, a table without usual names has no header."""
-    from regard.cli.quick import USUAL_NAMES, guessed
+    """As `regard train` finds them, where the table has a header with the usual names; else each line is a row."""
+    from regard.cli.quick import USUAL_NAMES
     from regard.cli.records import usual_among
     from regard.data.corpus import names_of
 
-    strict = verb in ("classify", "tag", "answer")
-    found = guessed(verb, path) if strict else usual_among(names_of(path), USUAL_NAMES.get(verb, ()))
+    found = usual_among(names_of(path), USUAL_NAMES.get(verb, ()))
     if found:
         tell(f"columns: {', '.join(found)}")
     return found

@@ -162,9 +162,8 @@ def _csv_rows(path: Path) -> Numbered:
             yield reader.line_num, tuple(row)
             taken = 0
     except csv.Error as error:
-        if "new-line" in str(error):
-            raise UserError(f"{path}: its lines end in CR alone", "save it with LF, as by `tr '\\r' '\\n'`") from error
-        raise UserError(f"{path}, line {reader.line_num}: {error}", "is a quote left open?") from error
+        hint = "its lines end in CR alone: save it with LF" if "new-line" in str(error) else "is a quote left open?"
+        raise UserError(f"{path}, line {reader.line_num}: {error}", hint) from error
 
 
 def _picked(path: Path, rows: Numbered, columns: list[str] | None) -> Numbered:
