@@ -60,11 +60,11 @@ def for_few_rows(config: "RunConfig", assignments: Sequence[str]) -> "RunConfig"
     if config.task not in USUAL_NAMES:  # pictures: to count them is to read them
         return config
     said = {each.partition("=")[0].strip() for each in assignments}
-    rows = list(islice(Sources(config).known(), FEW_TO_HOLD))
-    n_rows, data = len(rows), config.data
+    part = Part((), 0.0, 1.0, HELD_BY.get(config.task, 0))
+    places = [part.place_of(row) for row in islice(Sources(config).known(), FEW_TO_HOLD)]  # a row may be a whole book
+    n_rows, data = len(places), config.data
     if data.hold_out and not data.valid and "data.hold_out" not in said and data.pack != "files":
-        part = Part((), 0.0, 1.0, HELD_BY.get(config.task, 0))
-        config = replace(config, data=replace(data, hold_out=share_of(data.hold_out, map(part.place_of, rows))))
+        config = replace(config, data=replace(data, hold_out=share_of(data.hold_out, places)))
     if config.task not in FINE_TUNED or "init" not in config.model or said & {"train.epochs", "train.steps"}:
         return config
     if n_rows >= FEW_ROWS:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 FEW_STEPS, FEW_VALID = 50, 50
-"In so few hardly anything is learnt."
+"In so few steps hardly anything is learnt, and by so few rows hardly anything told apart."
 
 
 @contextmanager
