@@ -37,3 +37,14 @@ def test_waves_are_most_alike_for_neighbours() -> None:
     assert (alike.argmax(-1) == torch.arange(36)).all()
     assert alike[14, 15] > alike[14, 17]
     assert alike[14, 8] > alike[14, 2] > 0
+
+
+def test_the_class_token_does_not_begin_as_zeros() -> None:
+    """A norm's gradient at a vector of zeros is 1 / sqrt(eps): it would drown all others in the first steps."""
+    torch.manual_seed(0)
+    model = Vit(CONFIG)
+    initialise(model, "normal")
+    imitate(model, CONFIG.grid)
+    logits = model(torch.rand(4, 1, 24, 24)).logits
+    torch.nn.functional.cross_entropy(logits, torch.arange(4)).backward()
+    assert torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]) < 100

@@ -22,7 +22,6 @@ def imitate(model: nn.Module, grid: tuple[int, int]) -> None:
             _imitate_attention(module.n_heads, *(getattr(module, name).weight for name in "qkvo"))
         if isinstance(module, PatchEmbedding):
             nn.init.normal_(module.project.weight, std=module.project.weight[0].numel() ** -0.5)
-            module.position.zero_()
             module.position[0, module.n_leading :] = waves(grid, module.position.size(-1))
 
 
