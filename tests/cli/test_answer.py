@@ -50,6 +50,12 @@ def tables(folder: Path) -> list[Path]:
     return paths
 
 
+def renamed(folder: Path) -> str:
+    path = folder / "mine.jsonl"
+    path.write_text("\n".join(json.dumps({"ask": q, "body": CONTEXT}) for q in QUESTIONS), encoding="utf-8")
+    return str(path)
+
+
 def test_questions_come_from_arguments_stdin_and_tables(
     directory: str, answer: Answerer, context: str, tmp_path: Path
 ) -> None:
@@ -62,6 +68,7 @@ def test_questions_come_from_arguments_stdin_and_tables(
         here("--model", directory, "--context", context, text=given),
         here("--model", directory, "--context", context, "-", text=given),
         *(here("--model", directory, "--file", str(path)) for path in tables(tmp_path)),
+        here("--model", directory, "--file", renamed(tmp_path), "--column", "ask", "--column", "body"),
     ):
         assert found == expected
 
@@ -108,6 +115,8 @@ def test_where_there_may_be_no_answer_the_threshold_decides(directory: str, cont
         (["Who?", "--context", "{nowhere}"], "there is no file .*nowhere.txt"),
         (["Who?", "--file", "{csv}"], "both questions and --file"),
         (["--file", "{txt}"], "is no table"),
+        (["--file", "{csv}", "--column", "question"], "is given 1 times"),
+        (["Who?", "--text", "He.", "--column", "question"], "--column is for --file"),
         (["--file", "{tsv}"], "has no column 'context'"),
         (["Who?", "--text", "Obama", "--threshold", "1"], "--threshold is for --no-answer"),
     ],

@@ -28,6 +28,7 @@ Examples:
   regard answer --model my-model "Who?" "Where to?" --context article.txt
   regard answer --model my-model --context article.txt < questions.txt
   regard answer --model my-model --file questions.csv --no-answer --json
+  regard answer --model my-model --file mine.csv --column ask --column body
 """
 
 
@@ -42,6 +43,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="A table (.csv, .tsv, .jsonl, .parquet) with the columns question and context.",
 )
+@click.option("--column", "columns", multiple=True, metavar="NAME", help="The table's columns: questions, then texts.")
 @click.option("--top", type=click.IntRange(min=1), default=1, show_default=True, help="Answers to each question.")
 @click.option("--max-tokens", type=click.IntRange(min=1), default=30, show_default=True, help="Longest answer.")
 @click.option("--no-answer", is_flag=True, help="The text may have none: then an empty line.")
@@ -56,6 +58,7 @@ def command(
     context: Path | None,
     text: str | None,
     path: Path | None,
+    columns: tuple[str, ...],
     top: int,
     max_tokens: int,
     no_answer: bool,
@@ -69,7 +72,10 @@ def command(
     """
     if threshold is not None and not no_answer:
         raise UserError("--threshold is for --no-answer", "add --no-answer, or leave it out", exit_code=USAGE)
-    asked = pairs(questions, context, text, path)
+    if columns and (path is None or len(columns) != 2):
+        what = "--column is for --file" if path is None else f"--column is given {len(columns)} times, for two columns"
+        raise UserError(what, "give --file TABLE --column QUESTION --column TEXT", exit_code=USAGE)
+    asked = pairs(questions, context, text, path, columns or COLUMNS)
     with opening(model, "Answerer"):
         from regard.tasks.answerer import Answerer
 
@@ -85,7 +91,9 @@ def command(
                 show(found, number, top)
 
 
-def pairs(questions: tuple[str, ...], context: Path | None, text: str | None, path: Path | None) -> Iterator["Asked"]:
+def pairs(
+    questions: tuple[str, ...], context: Path | None, text: str | None, path: Path | None, columns: tuple[str, ...]
+) -> Iterator["Asked"]:
     """Questions with their texts; what is wrong with them is told before the model is opened, where it can be."""
     given = [f"--{name}" for name, value in (("context", context), ("text", text), ("file", path)) if value is not None]
     if len(given) != 1:
@@ -95,7 +103,7 @@ def pairs(questions: tuple[str, ...], context: Path | None, text: str | None, pa
     if path is not None:
         if questions:
             raise UserError("both questions and --file were given", "give one of them", exit_code=USAGE)
-        return table(path)
+        return table(path, columns)
     if context is not None and not context.exists():
         raise UserError(f"there is no file {context}", "give the path of a text file, or --text and the text itself")
     about = text if context is None else read_text(context, MAX_CONTEXT)
@@ -105,13 +113,13 @@ def pairs(questions: tuple[str, ...], context: Path | None, text: str | None, pa
     return ((question, about) for question in records(questions))
 
 
-def table(path: Path) -> Iterator["Asked"]:
+def table(path: Path, columns: tuple[str, ...]) -> Iterator["Asked"]:
     from regard.data.corpus import TABLES, kind_of, read_rows
 
     if kind_of(path) not in TABLES:
-        hint = f"expected one of {', '.join(TABLES)} with the columns {' and '.join(COLUMNS)}; --context takes a text"
+        hint = f"expected one of {', '.join(TABLES)} with the columns {' and '.join(columns)}; --context takes a text"
         raise UserError(f"{path} is no table", hint, exit_code=USAGE)
-    rows = read_rows(path, columns=COLUMNS)
+    rows = read_rows(path, columns=columns)
     first = list(islice(rows, 1))  # now, so that a wrong path or name is told before the model is opened
     return ((question, context) for question, context in chain(first, rows))
 
