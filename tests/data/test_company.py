@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from regard.data.company import POWER, Company, KnownWords, counts_of
+from regard.data.company import Company, KnownWords
+from regard.data.noise import POWER, counts_of
 from regard.data.shards import Shards, prepare
 from regard.text.tokenizer import Tokenizer
 from regard.text.train import TokenizerConfig, train

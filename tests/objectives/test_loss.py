@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from regard.layers.head import Scores
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.objectives import loss as loss_module
-from regard.objectives.loss import chunked_cross_entropy, cross_entropy
+from regard.objectives.loss import chunked_cross_entropy, cross_entropy, sampled_cross_entropy
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(2, 7), st.sampled_from([0.0, 0.1, 0.4]), st.integers(0, 99))
@@ -54,6 +54,37 @@ def test_pieces_give_the_loss_and_the_gradients_of_the_whole(
         (3 * loss).backward()
         found.append((loss.detach(), x.grad, weight.grad, b.grad))
     assert_close(*found, rtol=1e-5, atol=1e-5)
+
+
+@given(st.integers(1, 3), st.integers(1, 5), st.integers(2, 9), st.booleans(), st.integers(0, 99))
+def test_every_word_drawn_once_gives_the_loss_and_the_gradients_of_all_words(
+    rows: int, length: int, words: int, bias: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    targets, valid = torch.randint(0, words, (rows, length)), torch.rand(rows, length) < 0.7
+    parts = [torch.randn(rows, length, 4), torch.randn(words, 4), torch.randn(words)]
+    found = []
+    for drawn in (None, torch.randperm(words)):
+        x, weight, b = (part.clone().requires_grad_() for part in parts)
+        scores = Scores(x, weight, b if bias else None)
+        if drawn is None:
+            loss = cross_entropy(scores.dense(), targets, valid, 0.0)
+        else:
+            loss = sampled_cross_entropy(scores, targets, valid, drawn, torch.ones(words))
+        loss.backward()
+        found.append((loss.detach(), x.grad, weight.grad, b.grad))
+    assert_close(*found, rtol=1e-5, atol=1e-5)
+
+
+def test_words_drawn_unevenly_stand_for_all() -> None:
+    torch.manual_seed(0)
+    words, n_drawn = 50, 4000
+    scores = Scores(torch.randn(4, 6, 8), torch.randn(words, 8), None)
+    targets, valid = torch.randint(0, words, (4, 6)), torch.ones(4, 6, dtype=torch.bool)
+    shares = torch.rand(words).softmax(-1)
+    drawn = shares.multinomial(n_drawn, replacement=True)
+    found = sampled_cross_entropy(scores, targets, valid, drawn, shares[drawn] * n_drawn)
+    assert_close(found, cross_entropy(scores.dense(), targets, valid, 0.0), rtol=0.01, atol=0)
 
 
 def test_training_asks_for_pieces_and_reading_does_not() -> None:

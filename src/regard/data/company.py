@@ -17,14 +17,11 @@ from torch import Tensor
 
 from regard.data.corpus import Row
 from regard.data.examples import Encoded, OfOneTokenizer
+from regard.data.noise import Noise
 from regard.data.pairs import padded
 from regard.data.shards import Shards
 from regard.data.shuffle import chances
 from regard.text.tokenizer import Tokenizer
-
-POWER = 0.75
-BLOCK = 10_000
-"Rows that are counted at once."
 
 
 @dataclass(frozen=True)
@@ -52,15 +49,6 @@ class KnownWords(OfOneTokenizer):
             pieces = [known[at : at + self.max_len] for at in range(0, len(known), self.max_len)]
             too_many = len(known) if len(pieces) > 1 else 0
             yield Encoded([(piece,) for piece in pieces if len(piece) > 1], not pieces, too_many)
-
-
-def counts_of(shards: Shards, vocab_size: int) -> np.ndarray:
-    """How often each id stands in the first column."""
-    counts = np.zeros(vocab_size, dtype=np.int64)
-    for start in range(0, len(shards), BLOCK):
-        rows = np.arange(start, min(start + BLOCK, len(shards)))
-        counts += np.bincount(shards.gather(rows)[0][0], minlength=vocab_size)
-    return counts
 
 
 @dataclass
@@ -104,12 +92,8 @@ class Company:
         return np.minimum(1, np.sqrt(ratio) + ratio)
 
     @cached_property
-    def _sums(self) -> np.ndarray:
-        return np.cumsum(self.counts**POWER) / np.sum(self.counts**POWER)
-
-    def draw(self, chance: np.ndarray) -> np.ndarray:
-        """Words for numbers from 0 to 1."""
-        return np.searchsorted(self._sums, chance, side="right").clip(max=len(self._sums) - 1)
+    def noise(self) -> Noise:
+        return Noise(self.counts)
 
     def __call__(self, shards: Shards, rows: np.ndarray, *, key: tuple[int, ...]) -> CompanyBatch:
         ids, valid = padded(*shards.gather(rows)[0], self.pad_id)
@@ -118,7 +102,7 @@ class Company:
         place = np.arange(ids.shape[1])
         distance = np.abs(place[:, None] - place)  # (T, T)
         near = (distance > 0) & (distance <= reach[..., None]) & valid[:, :, None] & valid[:, None]  # (B, T, T)
-        negatives = self.draw(chances((*key, 2), np.zeros(1), self.drawn)[0])  # (K)
+        negatives = self.noise.draw(chances((*key, 2), np.zeros(1), self.drawn)[0])  # (K)
         return CompanyBatch(
             torch.from_numpy(ids),
             torch.from_numpy(near),

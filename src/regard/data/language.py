@@ -91,6 +91,10 @@ class TextBatch:
     rows: np.ndarray
     documents: Tensor | None = None  # as ids_in
     "Which text of its row each token is of, where a row holds several (stream.py)."
+    drawn: Tensor | None = None  # (K)
+    "Words that stand for the whole vocabulary, where it is not gone through (noise.py)."
+    expected: Tensor | None = None  # (K)
+    "How many times each of them was to be expected among all K."
 
     def without_targets(self) -> Self:
         return replace(self, valid=torch.zeros_like(self.valid), n_targets=0)

@@ -32,6 +32,8 @@ class ElmoConfig(ModelConfig):
     "LSTMs one above the other, in each direction."
     dropout: float = 0.1
     "Share of numbers dropped between layers while the language models learn."
+    drawn: int = 2048
+    "Words of a step that stand for the whole vocabulary while the language models learn; 0 for all of it."
     tag_dropout: float = 0.5
     "The same before a tag is read."
     heads: tuple[Literal["two_way_lm", "tag"], ...] = ("two_way_lm",)
@@ -43,6 +45,7 @@ class ElmoConfig(ModelConfig):
         for name in ("vocab_size", "d_model", "n_layers", "max_len"):
             value, limit = getattr(self, name), MAX_LAYERS if name == "n_layers" else 2**31
             require(0 < value <= limit, f"{name} is {value}", f"expected 1 to {limit:,}")
+        require(0 <= self.drawn <= 2**31, f"drawn is {self.drawn}", f"expected 0 to {2**31:,}")
         require(self.d_model % 2 == 0, f"two directions cannot share d_model {self.d_model}")
         for name in ("dropout", "tag_dropout"):
             value = getattr(self, name)

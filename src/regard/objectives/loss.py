@@ -59,6 +59,22 @@ def chunked_cross_entropy(scores: Scores, targets: Tensor, valid: Tensor | None,
     return total
 
 
+def sampled_cross_entropy(scores: Scores, targets: Tensor, valid: Tensor, drawn: Tensor, expected: Tensor) -> Tensor:
+    """The same by `drawn` words (K) instead of all (Bengio and Senécal 2008).
+
+    A word that was to be `expected` (K) n times among those drawn counts 1/n, so the sum over them is that over all
+    other words, give or take; the true word counts once, and not again where it was drawn.
+    """
+    x, y, table, bias = scores.x[valid], targets[valid], scores.weight, scores.bias  # (N, D), (N)
+    assert isinstance(table, Tensor), "weights that learn are float32"
+    at = (x * table[y]).sum(-1, keepdim=True).float()  # (N, 1)
+    others = functional.linear(x, table[drawn]).float() - expected.log()  # (N, K)
+    if bias is not None:
+        at, others = at + bias[y, None], others + bias[drawn]
+    others = others.masked_fill(drawn == y[:, None], -torch.inf)
+    return (torch.cat([at, others], dim=1).logsumexp(-1, keepdim=True) - at).sum()
+
+
 class _Chunked(torch.autograd.Function):
     """The gradient of softmax and cross-entropy is p - truth, so it is ready as soon as p is."""
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from regard.data.company import Company, CompanyBatch, KnownWords, counts_of
+from regard.data.company import Company, CompanyBatch, KnownWords
+from regard.data.noise import counts_of
 from regard.data.shards import Shards
 from regard.models.base import Model, without_memory
 from regard.objectives.company import NegativeSampling
