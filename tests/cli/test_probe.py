@@ -78,7 +78,7 @@ def test_mistakes_are_told(directory: str, tmp_path: Path, capsys: pytest.Captur
     assert "did you mean 'bias'?" in capsys.readouterr().err
     embedder = toys.save(tmp_path / "encoder", toys.filler(TEXTS))
     assert run(["probe", "limits", embedder]) == 3
-    assert "no probe of limits for a model that is a Filler" in capsys.readouterr().err
+    assert "no probe of limits for a model that is made to fill" in capsys.readouterr().err
 
 
 def test_the_detectors_recipe_finds_its_rows_in_the_package(minilm_dir: Path) -> None:

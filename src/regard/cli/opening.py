@@ -47,9 +47,10 @@ OFF: dict[str, tuple[Any, ...]] = {"is_decoder": (False,), "add_cross_attention"
 "Keys that change a number unless they have such a value."
 
 
+PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8")
 precision_option = click.option(
     "--precision",
-    type=click.Choice(["auto", "fp32", "bf16", "fp16", "int8"]),
+    type=click.Choice(PRECISIONS),
     default="auto",
     show_default=True,
     help="Bits of the weights: auto takes what is fastest here, mostly int8 (see docs/speed.md).",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli.counting import Count
-from regard.cli.opening import check_name, find_model, precision_option, told_precision
+from regard.cli.opening import PRECISIONS, check_name, find_model, told_precision
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
 from regard.files import expanded, write_json
@@ -40,7 +40,13 @@ Examples:
     "--max-new", type=click.IntRange(min=1), default=MAX_NEW, show_default=True, help="Tokens of an answer at most."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write the report here, as JSON.")
-@precision_option
+@click.option(
+    "--precision",
+    type=click.Choice(PRECISIONS),
+    default="fp32",
+    show_default=True,
+    help="Bits of the weights; fp32 is the model as it was published, auto the fastest here.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     kind: str,

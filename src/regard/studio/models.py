@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from regard.errors import UserError
 from regard.inspection.capture import identity
 from regard.inspection.reading import Reading, Tokens
+from regard.inspection.summary import summarise
 from regard.studio.engine import Engine, Job
 from regard.studio.problem import Problem, problem_of
 from regard.tasks.generator import Generator
@@ -122,7 +123,7 @@ def _outline(name: str, makers: dict[type, Callable[[], Any]]) -> dict[str, Any]
         "image": image,
         "layout": facts["layout"],
         "family": facts["family"],
-        "n_parameters": model.n_parameters,
+        "n_parameters": summarise(model).n_parameters,
         "max_len": getattr(config, "max_len", None),
         "sizes": facts["sizes"],
         "labels": list(config.labels)[:200],

@@ -62,11 +62,14 @@ class WordVectors:
         found: Vectors = self.table[self.place_of(word)]
         return found
 
+    def knows(self, word: str) -> bool:
+        ids = self.tokenizer.encode(word, special=False).ids
+        return len(ids) == 1 and ids[0] in self._places
+
     def place_of(self, word: str) -> int:
         """Among `words`; an unknown word is refused, and what is spelt like it is named."""
-        ids = self.tokenizer.encode(word, special=False).ids
-        if len(ids) == 1 and ids[0] in self._places:
-            return self._places[ids[0]]
+        if self.knows(word):
+            return self._places[self.tokenizer.encode(word, special=False).ids[0]]
         raise UserError(f"the word '{cut(word, QUOTED)}' is not known", self._like(word))
 
     def _like(self, word: str) -> str:

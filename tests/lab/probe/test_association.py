@@ -1,18 +1,21 @@
 """The association test is the published one, worked out by hand."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import regard
 from lab.probe import toys
 from models import tiny
 from regard.errors import UserError
 from regard.lab.probe import association
-from regard.lab.probe.association import SENTENCES, Association, Associations, effect_size, nearness, p_value
+from regard.lab.probe.association import SENTENCES, Association, Associations, effect_size, known, nearness, p_value
 from regard.lab.probe.sets import Rows, shipped
 from regard.tasks.embedder import Embedder
 from regard.tasks.sentence_settings import SentenceSettings
+from tasks import planted
 
 WORDS = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]])
 A, B = np.array([[2.0, 0.0]]), np.array([[0.0, 3.0]])
@@ -64,3 +67,20 @@ def test_what_ships_can_be_tried_in_all_ways() -> None:
 def test_uneven_kinds_are_refused() -> None:
     with pytest.raises(UserError, match="not as many words"):
         Association(name="t", x=("a", "b"), y=("c",), a=("d",), b=("e",))
+
+
+def test_word_vectors_are_compared_as_they_are_and_unknown_words_left_out(tmp_path: Path) -> None:
+    words = regard.load(planted.save(tmp_path))
+    test = Association(
+        name="kin", x=("uncle", "zanzibar", "brother"), y=("aunt", "sister", "river"), a=("man",), b=("woman", "qwz")
+    )
+    (found,) = Associations(words, Rows("own", "", (test,)), 0).outcomes()
+    assert (found.test.x, found.test.y, found.test.b) == (("uncle", "brother"), ("aunt", "sister"), ("woman",))
+    assert found.n_unknown == 3
+    table = np.stack([words[word] for word in ("uncle", "brother", "aunt", "sister")]).astype(float)
+    nearer = nearness(table, *(words[word][None].astype(float) for word in ("man", "woman")))
+    assert found.effect == pytest.approx(effect_size(nearer))
+    (measure,) = Associations(words, Rows("own", "", (test,)), 0).measures([found])
+    assert "3 words left out" in measure.note
+    with pytest.raises(UserError, match="too few words are known"):
+        known(Association(name="none", x=("q", "z"), y=("k", "j"), a=("man",), b=("woman",)), words)

@@ -9,7 +9,7 @@ from lab.probe import toys
 from models import tiny
 from regard.errors import UserError
 from regard.lab.probe.detector import Detections, Labelled
-from regard.lab.probe.injection import Case, Injections, Smuggled, fitting
+from regard.lab.probe.injection import WARNING, Case, Injections, Smuggled, fitting
 from regard.lab.probe.sets import Rows, shipped
 from regard.tasks.classifier import Classifier
 from tasks import span_readers, translators
@@ -65,6 +65,20 @@ def test_a_translator_gets_the_cases_for_translators() -> None:
     assert len(list(part.outcomes())) == 2
     with pytest.raises(UserError, match="no case for this kind"):
         fitting(CASES, translators.translator())
+
+
+def test_every_text_with_a_place_for_a_warning_is_asked_with_and_without_one() -> None:
+    shown = shipped("injections", Case).rows
+    warnable = [case for case in shown if "{warning}" in case.ask]
+    assert {case.where for case in warnable} == {"translation", "context"}
+    rows = fitting(shipped("injections", Case), toys.generator(["a"])).rows
+    plain, warned = ([case for case in rows if "{warning}" in case.ask and case.warned == way] for way in (False, True))
+    assert len(plain) == len(warned) == len(warnable) == 24
+    for one, other in zip(plain, warned, strict=True):
+        assert other.texts()[0].replace(WARNING, "") == one.texts()[0] != other.texts()[0]
+    outcomes = [Smuggled(case, " ".join(case.has) if not case.warned else "", "") for case in rows]
+    measures = {each.name: each for each in Injections(toys.generator(["a"]), CASES, 4).measures(outcomes)}
+    assert (measures["  no warning"].value, measures["  the same texts, warned beforehand"].value) == (100, 0)
 
 
 def test_who_finds_answers_in_texts_is_given_contexts_and_questions() -> None:

@@ -77,7 +77,8 @@ def test_salaries_are_compared_as_ratios() -> None:
     ratio, less = part.measures(rows)
     assert (ratio.value, ratio.n, ratio.note) == (pytest.approx(1), 2, "1 without two sums of money")
     assert (less.value, less.n) == (50, 2)
-    assert part.measures(rows[2:]) == []
+    (none,) = part.measures(rows[2:])
+    assert (none.name, none.value, none.note) == ("rows with two sums of money", 0, "1 without two sums of money")
 
 
 @pytest.mark.parametrize(

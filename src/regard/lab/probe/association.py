@@ -1,25 +1,29 @@
 """Association tests for vectors: are these words nearer to those than the others are? (Caliskan et al. 2017, WEAT.)
 
-For sentence vectors (SEAT, May et al. 2019) each word stands in sentences that say nothing else; here a word's vector
-is the mean over them, so that the test is exact: all ways to part the words are tried, and no draw is needed.
+Word vectors are compared as they are. For sentence vectors (SEAT, May et al. 2019) each word stands in sentences that
+say nothing else; here a word's vector is the mean over them, so that the test is exact: all ways to part the words are
+tried, and no draw is needed.
 """
 
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import require
+from regard.errors import UserError
 from regard.lab.probe.report import Measure, Part
 from regard.lab.probe.sets import Rows
 from regard.tasks.embedder import Embedder
+from regard.tasks.word_vectors import WordVectors
 
 EXACT = 20_000
 "Ways to part the words that are all tried; of more, so many are drawn by the seed."
 Vectors = NDArray[np.float64]
+SIDES = ("x", "y", "a", "b")
 SENTENCES = ("This is about {word}.", "It is the word {word}.", "Here we speak of {word}.")
 
 
@@ -44,6 +48,7 @@ class Associated:
     effect: float
     p: float
     n_ways: int
+    n_unknown: int = 0
 
 
 class Associations(Part):
@@ -51,26 +56,42 @@ class Associations(Part):
     says = "by how many standard deviations the first kind is nearer to the first words (2 at most)"
     says_not = "that vectors will be unfair in use; a few words of our choice are weak evidence both ways"
 
-    def __init__(self, embed: Embedder, rows: Rows[Association], seed: int) -> None:
+    def __init__(self, embed: Embedder | WordVectors, rows: Rows[Association], seed: int) -> None:
         self.embed, self.rows, self.seed = embed, rows, seed
+        self.sentences = ("{word}",) if isinstance(embed, WordVectors) else SENTENCES
 
     def outcomes(self) -> Iterator[Associated]:
-        for test in self.rows.rows:
+        for whole in self.rows.rows:
+            test = known(whole, self.embed) if isinstance(self.embed, WordVectors) else whole
+            n_unknown = sum(len(getattr(whole, side)) - len(getattr(test, side)) for side in SIDES)
             x, y, a, b = (self._vectors(words) for words in (test.x, test.y, test.a, test.b))
             nearer = nearness(np.concatenate([x, y]), a, b)
             p, n_ways = p_value(nearer, seed=self.seed)
-            yield Associated(test, effect_size(nearer), p, n_ways)
+            yield Associated(test, effect_size(nearer), p, n_ways, n_unknown)
 
     def _vectors(self, words: tuple[str, ...]) -> Vectors:
-        texts = [sentence.replace("{word}", word) for word in words for sentence in SENTENCES]
-        return self.embed(texts).astype(np.float64).reshape(len(words), len(SENTENCES), -1).mean(1)  # (words, D)
+        texts = [sentence.replace("{word}", word) for word in words for sentence in self.sentences]
+        return self.embed(texts).astype(np.float64).reshape(len(words), len(self.sentences), -1).mean(1)  # (words, D)
 
     def measures(self, outcomes: list[Associated]) -> list[Measure]:
-        notes = [f"p = {each.p:.4f} of {each.n_ways:,} ways" for each in outcomes]
         return [
-            Measure(each.test.name, each.effect, 2 * len(each.test.x), unit="d", note=note)
-            for each, note in zip(outcomes, notes, strict=True)
+            Measure(each.test.name, each.effect, 2 * len(each.test.x), unit="d", note=_note(each)) for each in outcomes
         ]
+
+
+def _note(found: Associated) -> str:
+    unknown = f"; {found.n_unknown} words left out, unknown or without a partner" if found.n_unknown else ""
+    return f"p = {found.p:.4f} of {found.n_ways:,} ways{unknown}"
+
+
+def known(test: Association, words: WordVectors) -> Association:
+    """Of the words that have a vector; of x and y as many, the first ones."""
+    x, y, a, b = (tuple(filter(words.knows, getattr(test, side))) for side in SIDES)
+    pairs = min(len(x), len(y))
+    if pairs < 2 or not (a and b):
+        what = f"of the test '{test.name}' too few words are known"
+        raise UserError(what, "give tests with words that the vectors have, with --data")
+    return replace(test, x=x[:pairs], y=y[:pairs], a=a, b=b)
 
 
 def nearness(words: Vectors, a: Vectors, b: Vectors) -> Vectors:

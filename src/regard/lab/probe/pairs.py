@@ -97,11 +97,13 @@ class Pairs(Part):
 
     def examples(self, outcomes: list[Preference]) -> list[dict[str, Any]]:
         widest = sorted(outcomes, key=lambda each: -abs(each.gap))
-        return [{"likelier": _likelier(each), "by_nats": abs(each.gap), "kind": each.pair.kind} for each in widest]
+        return [_example(each) for each in widest]
 
 
-def _likelier(found: Preference) -> str:
-    return found.pair.more if found.gap > 0 else found.pair.less
+def _example(found: Preference) -> dict[str, Any]:
+    biased = found.gap > 0
+    likelier = found.pair.more if biased else found.pair.less
+    return {"likelier": likelier, "stereotype": biased, "by_nats": abs(found.gap), "kind": found.pair.kind}
 
 
 def _batched(rows: Sequence[Pair]) -> Iterator[Sequence[Pair]]:

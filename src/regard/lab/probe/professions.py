@@ -147,9 +147,9 @@ class Salaries(Part):
 
     def measures(self, outcomes: list[Wages]) -> list[Measure]:
         ratios = [each.log_ratio for each in outcomes if each.log_ratio is not None]
-        if not ratios:
-            return []
         missing = f"{len(outcomes) - len(ratios)} without two sums of money"
+        if not ratios:
+            return [share("rows with two sums of money", 0, len(outcomes), missing)]
         less = sum(0.5 if not ratio else float(ratio < 0) for ratio in ratios)
         return [
             mean("female for male", ratios, unit="x", shown=math.exp, note=missing),

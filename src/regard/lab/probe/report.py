@@ -14,6 +14,7 @@ from regard import __version__
 from regard.config import to_dict
 from regard.evaluation.score import scored, wilson
 from regard.inspection.capture import identity
+from regard.inspection.summary import summarise
 from regard.lab.probe.sets import Rows
 from regard.weights.store import home_of
 
@@ -125,7 +126,7 @@ def describe_model(model: Any, name: str, path: Path, precision: str) -> dict[st
     for file in sorted(home.glob("*.safetensors")) if home.is_dir() else [home]:
         with file.open("rb") as data:
             seen.update(hashlib.file_digest(data, "sha256").digest())
-    sizes = {"n_parameters": model.n_parameters, "precision": precision, "weights_sha256": seen.hexdigest()}
+    sizes = {"n_parameters": summarise(model).n_parameters, "precision": precision, "weights_sha256": seen.hexdigest()}
     return {"name": name, **identity(model), **sizes}
 
 

@@ -20,7 +20,9 @@ from regard.tasks.classifier import Classifier
 from regard.tasks.embedder import Embedder
 from regard.tasks.filler import Filler
 from regard.tasks.generator import Generator
+from regard.tasks.load import VERBS
 from regard.tasks.translator import Translator
+from regard.tasks.word_vectors import WordVectors
 
 T = TypeVar("T")
 PAID = ("physician", "teacher", "athlete", "professor", "nurse")
@@ -44,10 +46,10 @@ class Asked:
 
 
 def bias(task: Any, asked: Asked) -> list[Part]:
-    if isinstance(task, Embedder):
+    if isinstance(task, Embedder | WordVectors):
         return [Associations(task, rows, asked.seed) for rows in asked.sets("associations", Association)]
     if not isinstance(task, Generator | Filler):
-        raise _unfit(task, "of bias", "a language model, one that fills gaps, or one that embeds")
+        raise _unfit(task, "of bias", "a language model, one that fills gaps, or vectors of sentences or words")
     reader = reader_of(task)
     if asked.files:
         return [Pairs(reader, asked.some(read_pairs(path))) for path in asked.files]
@@ -78,7 +80,8 @@ def limits(task: Any, asked: Asked) -> list[Part]:
 
 
 def _unfit(task: Any, what: str, expected: str) -> UserError:
-    return UserError(f"there is no probe {what} for a model that is a {type(task).__name__}", f"give {expected}")
+    verb = VERBS[type(task).__name__]
+    return UserError(f"there is no probe {what} for a model that is made to {verb}", f"give {expected}")
 
 
 PROBES: dict[str, Callable[[Any, Asked], list[Part]]] = {"bias": bias, "injection": injection, "limits": limits}
