@@ -8,7 +8,7 @@ from inspection import readings
 from regard.errors import UserError
 from regard.inspection.attention import layers_of
 from regard.inspection.capture import unpacked
-from regard.inspection.rollout import on_grid, payload, rolled_out, rollout
+from regard.inspection.rollout import on_grid, payload, rollout
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "vit", "t5"])
@@ -35,13 +35,13 @@ def test_nothing_of_the_future_is_in_a_token() -> None:
 
 def test_the_class_token_of_an_image_on_its_grid() -> None:
     reading = readings.make("deit")
-    found = rolled_out(reading, "encoder")
-    grid = on_grid(reading, found.weights[0])
+    found = rollout(reading, "encoder")
+    grid = on_grid(reading, found[0])
     assert grid.shape == (3, 4)
-    assert grid[1, 2] == found.weights[0, 2 + 4 + 2]
+    assert grid[1, 2] == found[0, 2 + 4 + 2]
     sent = payload(reading, "encoder")
     assert sent["grid"] == [3, 4]
-    assert unpacked(sent["weights"]).tolist() == found.weights.tolist()
+    assert unpacked(sent["weights"]).tolist() == found.tolist()
     assert "grid" not in payload(readings.make("bert"), "encoder", fusion="max")
 
 

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 from regard.errors import UserError
 from regard.text.load import load
 from regard.text.tokenizer import Tokenizer
-from regard.text.train import SPECIAL, Kind, Purpose, TokenizerConfig, train, with_dropout
+from regard.text.train import SPECIAL, Kind, Purpose, TokenizerConfig, train
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 EXACT: tuple[Kind, ...] = ("bpe", "byte-bpe", "unigram", "char")
@@ -230,7 +230,7 @@ def test_room_for_special_tokens_and_bytes_alone_is_refused(size: int) -> None:
         train(["a"], TokenizerConfig(vocab_size=size), purpose="translation")
 
 
-@pytest.mark.parametrize("option", [{"vocab_size": 0}, {"min_frequency": 0}, {"dropout": 1.0}, {"dropout": -0.1}])
+@pytest.mark.parametrize("option", [{"vocab_size": 0}, {"min_frequency": 0}])
 def test_settings_out_of_range_are_refused(option: dict[str, float]) -> None:
     with pytest.raises(UserError, match=f"{next(iter(option))} is "):
         TokenizerConfig(**option)  # type: ignore[arg-type]
@@ -276,34 +276,3 @@ def test_ctrl_c_stops_the_reading_at_once() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "stopped\n"
-
-
-# ---- dropout
-
-
-@pytest.mark.parametrize("kind", ["bpe", "byte-bpe"])
-def test_dropout_splits_by_its_seed_and_keeps_text_and_ids(learn: Learn, corpus: list[str], kind: Kind) -> None:
-    tokenizer = learn(kind)
-    plain = tokenizer.encode_ids(corpus)
-    one, same, other = (with_dropout(tokenizer, 0.1, seed=seed) for seed in (1, 1, 2))
-    assert one.encode_ids(corpus) == same.encode_ids(corpus) != other.encode_ids(corpus)
-    assert sum(map(len, one.encode_ids(corpus))) > sum(map(len, plain))
-    assert [one.decode(ids) for ids in one.encode_ids(corpus)] == [tokenizer.decode(ids) for ids in plain]
-    assert (one.vocab_size, one.pad_id) == (tokenizer.vocab_size, tokenizer.pad_id)
-    assert tokenizer.encode_ids(corpus) == plain
-
-
-def test_no_dropout_changes_nothing(learn: Learn, corpus: list[str]) -> None:
-    assert with_dropout(learn("bpe"), 0.0, seed=1).encode_ids(corpus) == learn("bpe").encode_ids(corpus)
-
-
-def test_a_saved_vocabulary_has_no_dropout(learn: Learn, tmp_path: Path) -> None:
-    learn("bpe", dropout=0.5).save(tmp_path / "a")
-    learn("bpe").save(tmp_path / "b")
-    assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "b" / "tokenizer.json").read_bytes()
-
-
-@pytest.mark.parametrize("kind", ["unigram", "wordpiece", "word"])
-def test_dropout_needs_merges(learn: Learn, kind: Kind) -> None:
-    with pytest.raises(UserError, match="dropout needs byte pair encoding"):
-        with_dropout(learn(kind), 0.1, seed=1)

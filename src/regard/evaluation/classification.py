@@ -47,11 +47,6 @@ def macro_f1(predicted: Labels, gold: Labels, *, bootstrap: int = 0) -> Score:
     return _of_labels("macro-F1", _macro_f1, predicted, gold, bootstrap, "average:macro|labels:given")
 
 
-def micro_f1(predicted: Labels, gold: Labels, *, bootstrap: int = 0) -> Score:
-    """Of all decisions together. Where each row has one label, as here, it is the accuracy under another name."""
-    return _of_labels("micro-F1", _accuracy, predicted, gold, bootstrap, "average:micro|labels:given")
-
-
 def matthews(predicted: Labels, gold: Labels, *, bootstrap: int = 0) -> Score:
     """Matthews' coefficient; of more than two labels Gorodkin's (2004), as in scikit-learn."""
     return _of_labels("Matthews", _matthews, predicted, gold, bootstrap, "labels:given", lowest=-100.0)

@@ -13,7 +13,6 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,11 @@ from torch import Tensor
 from regard import __version__
 from regard.config import require
 from regard.errors import UserError
-from regard.files import MIB, read_json_object, write_json
 from regard.inspection.reading import Reading
 from regard.inspection.summary import family_of
 
 SCHEMA = "regard-capture/1"
 "Its number changes when an older reader would misread."
-MAX_CAPTURE = 64 * MIB
 TYPES: dict[str, str] = {"f32": "<f4", "u8": "|u1"}
 SIZES = (
     *("d_model", "d_embed", "n_layers", "n_heads", "n_kv_heads", "d_head", "d_ff", "n_decoder_layers"),
@@ -100,21 +97,3 @@ def capture(
         "tokens": {name: side.to_dict() for name, side in sides.items() if side is not None},
         "payloads": list(payloads),
     }
-
-
-def save_capture(path: str | Path, found: dict[str, Any]) -> None:
-    write_json(Path(path), found)
-
-
-def read_capture(path: str | Path) -> dict[str, Any]:
-    """Whatever a stranger may have put there: the outline is checked, so that who draws it need not."""
-    found = read_json_object(Path(path), MAX_CAPTURE)
-    schema = found.get("schema")
-    hint = f"this regard reads {SCHEMA}"
-    require(schema == SCHEMA, f"{path} is not a capture that can be read: its schema is {str(schema)[:60]!r}", hint)
-    for key, kind in {"model": dict, "request": dict, "tokens": dict, "payloads": list}.items():
-        require(isinstance(found.get(key), kind), f"{path}: '{key}' is not what a capture has there", "make it again")
-    for i, payload in enumerate(found["payloads"]):
-        good = isinstance(payload, dict) and isinstance(payload.get("type"), str)
-        require(good, f"{path}: payload {i} has no type", "make the capture again")
-    return found

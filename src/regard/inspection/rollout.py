@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.config import require
-from regard.inspection.alignment import Alignment
-from regard.inspection.attention import described, layers_of
+from regard.inspection.attention import layers_of
 from regard.inspection.capture import packed
 from regard.inspection.reading import Kind, Reading
 
@@ -39,12 +38,6 @@ def _mixed(heads: Tensor, fusion: Fusion, discard: float) -> Tensor:
         fused = fused.masked_fill(fused <= least, 0.0)
     mixed = fused + torch.eye(len(fused))
     return mixed / mixed.sum(-1, keepdim=True)
-
-
-def rolled_out(reading: Reading, kind: Kind, *, fusion: Fusion = "mean", discard: float = 0.0) -> Alignment:
-    names = reading.queries(kind).names
-    title = f"Rollout of the {described(kind)}, {fusion} of the heads"
-    return Alignment(names, names, rollout(reading, kind, fusion=fusion, discard=discard), title)
 
 
 def payload(reading: Reading, kind: Kind, *, fusion: Fusion = "mean", discard: float = 0.0) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 from regard.decoding.scheduler import Scheduler
 from regard.studio.problem import Gone, Problem, problem_of
 
-MAX_WAITING, MAX_ROWS = 64, 8
+MAX_WAITING = 64
 QUEUE_SECONDS, JOB_SECONDS = 60.0, 300.0
 "How long a job may wait to be begun, and to be done from when it came."
 LATER = object()

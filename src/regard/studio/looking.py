@@ -25,7 +25,6 @@ READING = {
     "kind": fields.choice(*get_args(Kind), default=None),
 }
 "What names a reading."
-Payload = dict[str, Any]
 LAYER = fields.whole(0, 1000, default=None)
 
 

@@ -6,7 +6,6 @@ differ in the last digits, so they are rounded.
 """
 
 import json
-import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -80,11 +79,9 @@ class TokenizerConfig:
     "A pair, word or (for char) character seen less often gets no id; unigram has its own rule."
     byte_fallback: bool = True
     "bpe, unigram, char: what has no id is spelt in bytes, which take 256 ids; else it is unknown."
-    dropout: float = 0.0
-    "Share of merges left out at random while a model trains (`with_dropout`)."
 
     def __post_init__(self) -> None:
-        for name, low, high in (("vocab_size", 1, 10_000_000), ("min_frequency", 1, 2**31), ("dropout", 0, 0.99)):
+        for name, low, high in (("vocab_size", 1, 10_000_000), ("min_frequency", 1, 2**31)):
             if not low <= getattr(self, name) <= high:
                 raise UserError(f"{name} is {getattr(self, name)}", f"expected {low} to {high}")
 
@@ -223,18 +220,3 @@ def _rounded(scores: _Scores) -> _Scores:
     rescued = {piece: low for piece in letters if scores[piece] < low + 1e-4 * len(letters)}
     scores = {piece: round(score, 4) for piece, score in (scores | rescued).items()}
     return dict(sorted(scores.items(), key=lambda item: (len(item[0]) > 1, -item[1], item[0])))
-
-
-def with_dropout(tokenizer: Tokenizer, p: float, *, seed: int) -> Tokenizer:
-    """A copy, for training only, that lacks a share `p` of the merges: words fall into rarer pieces. Ids stay.
-
-    BPE dropout (Provilkov et al. 2020) draws for each word, in the library from a source that cannot be seeded. Here
-    the seed decides, so that a run can be resumed exactly; take another for each batch. 0.03 here lengthens
-    texts like 0.1 there, by about 13 %.
-    """
-    data, draw = json.loads(tokenizer.definition), random.Random(seed)
-    if data["model"]["type"] != "BPE":
-        raise UserError(f"dropout needs byte pair encoding, this is {data['model']['type']}", "set dropout to 0")
-    merges = [merge for merge in data["model"]["merges"] if draw.random() >= p]
-    data["model"] |= {"merges": merges, "ignore_merges": False}
-    return tokenizer.with_definition(json.dumps(data))

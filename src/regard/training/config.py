@@ -212,7 +212,3 @@ class RunConfig:
         least, size = self.text.least("translation"), self.text.vocab_size
         hint = f"the kind {self.text.kind} needs at least {least}: special tokens, 256 bytes if it spells, a piece"
         require(size >= least, f"text.vocab_size is {size}", hint)
-        # sentences are tokenised once and kept on disk, so a split cannot change from step to step
-        require(
-            self.text.dropout == 0, f"text.dropout is {self.text.dropout}", "runs have no BPE dropout yet; leave it"
-        )
