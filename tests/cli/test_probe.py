@@ -85,3 +85,19 @@ def test_the_detectors_recipe_finds_its_rows_in_the_package(minilm_dir: Path) ->
     config = with_absolute_paths(read_run(find_recipe("injection-detector")))
     assert config.model["init"] == str(minilm_dir)
     assert config.data.train == (str(SHIPPED / "injection-train.jsonl"),)
+
+
+def test_rows_too_long_for_the_model_are_left_out_and_counted(tmp_path: Path, capsys: Any) -> None:
+    model = toys.save(tmp_path / "model", toys.generator(TEXTS))  # reads 96 tokens
+    rows = [{"more": "He is a nurse.", "less": "She is a nurse."}, {"more": "he " * 99, "less": "she " * 99}]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = reported(capsys, "bias", model, "--data", str(tmp_path / "pairs.jsonl"))["findings"][0]
+    assert (found["source"], found["done"], found["of"]) == ("pairs.jsonl (1 too long, left out)", 1, 1)
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(rows[1]))
+    assert run(["probe", "bias", model, "--data", str(tmp_path / "pairs.jsonl")]) == 3
+    assert "every row is too long" in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written_is_printed(directory: str, tmp_path: Path, capsys: Any) -> None:
+    assert run(["probe", "bias", directory, "--limit", "2", "--out", str(tmp_path)]) == 3
+    assert "pairs: pairs.jsonl, 2 rows" in capsys.readouterr().out

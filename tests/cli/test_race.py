@@ -1,6 +1,8 @@
 """`regard race` as it is used: tables, files, Ctrl-C, and arguments that are refused before torch is imported."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,8 @@ def test_ctrl_c_prints_what_is_done_and_says_so(monkeypatch: pytest.MonkeyPatch,
     ("arguments", "code", "told"),
     [
         (["--minutes", "0"], 2, "--minutes"),
+        (["--minutes", "nan"], 2, "is not a number"),
+        (["--minutes", "inf"], 2, "--minutes"),
         (["--width", "12"], 2, "a multiple of 8"),
         (["--length", "64"], 2, "--length"),
         (["--again", "nowhere.json"], 3, "nowhere.json"),
@@ -62,3 +66,28 @@ def test_what_cannot_be_run_is_refused(arguments: list[str], code: int, told: st
     out, err = capsys.readouterr()
     assert out == ""
     assert told in err
+
+
+def test_a_signal_waits_for_the_end_of_a_turn(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    learn, ended = Pupil.learn, []
+
+    def press(self: Pupil, seed: int) -> None:
+        os.kill(os.getpid(), signal.SIGTERM if not ended else 0)
+        learn(self, seed)
+        ended.append(self.name)
+
+    monkeypatch.setattr(Pupil, "learn", press)
+    assert run(["race", "--limits", *QUICK]) == 128 + signal.SIGTERM
+    out, err = capsys.readouterr()
+    assert len(set(ended)) == 1
+    assert "Length of the path" in out
+    assert "ending this turn" in err
+
+
+def test_what_cannot_be_written_costs_no_result(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "file").touch()
+    assert run(["race", "--rank", *QUICK, "--html", str(tmp_path / "file" / "x.html")]) == 3
+    out, err = capsys.readouterr()
+    assert out.startswith("How far apart the tokens stay")
+    assert "cannot write" in err
+    assert "written:" not in err

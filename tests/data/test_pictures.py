@@ -185,3 +185,14 @@ def test_pixels_are_those_of_transformers(resize: tuple[int, int], tmp_path: Pat
         shown = image.convert("L") if channels == 1 else image
         theirs = transformers.AutoImageProcessor.from_pretrained(tmp_path)(shown, return_tensors="np")["pixel_values"]
         np.testing.assert_allclose(view.normal(view.of(shown)[None]), theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [tarfile.LNKTYPE, tarfile.SYMTYPE])
+def test_a_link_in_a_tar_is_refused_by_name(kind: bytes, tmp_path: Path) -> None:
+    path = tarred(tmp_path / "a.tar", class_folder(tmp_path / "a", 4), "w")
+    with tarfile.open(path, "a") as tar:
+        link = tarfile.TarInfo("all/top/link.png")
+        link.type, link.linkname = kind, "all/top/0000.png"
+        tar.addfile(link)
+    with pytest.raises(UserError, match=r"link\.png is a link"):
+        list(read_rows(path))

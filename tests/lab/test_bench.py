@@ -15,9 +15,10 @@ from regard.files import write_json
 from regard.lab.bench import Bench, Wanted
 from regard.lab.card import Card, Computer, Settings, Speed, Spread, compare, read_card, refuse_unlike
 from regard.machine import cpu_name, peak_memory_bytes
+from regard.models.elmo import Elmo, ElmoConfig
 from regard.training.energy import Energy, Meter
 from regard.weights.store import save_model
-from tasks import generators, translators
+from tasks import generators, planted, translators
 
 WANTED = Wanted(batch=3, length=7, new=5, rounds=4, threads=1)
 
@@ -171,3 +172,14 @@ def test_the_peak_of_memory_grows_with_what_is_held() -> None:
 def test_a_card_that_took_no_time_is_none(median: float) -> None:
     with pytest.raises(UserError, match="median of"):
         build(Spread, {"median": median, "low": 1.0, "high": 2.0})
+
+
+def test_vectors_are_measured_and_pictures_refused(tmp_path: Path) -> None:
+    words = Bench(planted.save(tmp_path / "words"), "words", WANTED).run()
+    assert (words.settings.task, words.read.tokens, words.write) == ("embed", 3 * 7, None)
+    save_model(Elmo(ElmoConfig(vocab_size=translators.tokenizer().vocab_size, d_model=16, heads=())), tmp_path / "elmo")
+    translators.tokenizer().save(tmp_path / "elmo")
+    assert Bench(tmp_path / "elmo", "elmo", WANTED).run().read.tokens == 3 * 7
+    save_model(tiny.make("vit"), tmp_path / "vit")
+    with pytest.raises(UserError, match="reads pictures, not tokens"):
+        Bench(tmp_path / "vit", "vit", WANTED)

@@ -155,3 +155,27 @@ def test_other_wishes_and_impossible_ones_are_refused(whole: Ladder, home: Path)
         check(replace(wanted(home), changes=("model.widht=3",)))
     with pytest.raises(UserError, match="there is no file"):
         check(Wanted(train=(str(home / "nowhere.tsv"),)))
+
+
+def test_files_that_changed_meanwhile_are_refused(home: Path, tmp_path: Path) -> None:
+    write_pairs(tmp_path)
+    asked, stop = wanted(tmp_path), Event()
+    stop.set()
+    climb(Ladder(asked, tmp_path / "ladder"), stop)
+    Ladder(asked, tmp_path / "ladder")
+    with (tmp_path / "train.de").open("a") as file:
+        file.write("ein Wort mehr\n")
+    with pytest.raises(UserError, match=r"train\.de has changed since"):
+        Ladder(asked, tmp_path / "ladder")
+
+
+def test_a_start_that_fails_does_not_block_the_folder(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError):
+        climb(Ladder(wanted(home, columns=("nowhere", "else")), tmp_path / "ladder"))
+    assert not (tmp_path / "ladder" / "ladder.json").exists()
+
+
+def test_minutes_are_no_other_wish_where_steps_are_given(whole: Ladder, home: Path) -> None:
+    assert Ladder(wanted(home, minutes=99), whole.folder).done
+    with pytest.raises(UserError, match="another ladder: minutes was None and is 99, steps was 3 and is None"):
+        Ladder(wanted(home, minutes=99, steps=None), whole.folder)

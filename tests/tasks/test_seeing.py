@@ -126,5 +126,6 @@ def test_a_picture_can_be_looked_into(folder: Path) -> None:
 
 def test_a_picture_without_a_caption_is_refused(folder: Path) -> None:
     examples: Any = CaptionedPictures.__new__(CaptionedPictures)
-    with pytest.raises(UserError, match="has no caption"):
-        list(CaptionedPictures.__call__(examples, [("x", "top")]))
+    for rows in ([("x", "top")], [("x", "a bar", "top"), ("x", "top")]):
+        with pytest.raises(UserError, match="has no caption"):
+            list(CaptionedPictures.__call__(examples, rows))

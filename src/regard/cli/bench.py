@@ -55,16 +55,14 @@ def command(model: str, as_json: bool, out: Path | None, against: Path | None, *
     with waiting(f"measuring {model}"):
         card = bench.run(count.heard)
     count.close()
-    if out is not None:
-        write_json(expanded(out), to_dict(card))
     ratios = None if earlier is None else compare(earlier, card)
-    if as_json:
-        click.echo(json.dumps(to_dict(card) | ({} if ratios is None else {"against": ratios})))
-        return
-    click.echo(describe(card))
-    if earlier is not None and ratios is not None:
+    said = json.dumps(to_dict(card) | ({} if ratios is None else {"against": ratios})) if as_json else describe(card)
+    click.echo(said)
+    if earlier is not None and ratios is not None and not as_json:
         click.echo(line("against", f"{earlier.model}, {earlier.date}, regard {earlier.versions.get('regard', '?')}"))
         click.echo(line("", ", ".join(f"{name.replace('_', ' ')} {value:.2f}x" for name, value in ratios.items())))
+    if out is not None:
+        write_json(expanded(out), to_dict(card))
 
 
 def describe(card: "Card") -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regard.cli.minutes import MINUTES
 from regard.cli.progress import TrainingLine
 from regard.cli.quick import guessed
 from regard.cli.records import FOLDER
@@ -34,7 +35,7 @@ files = click.Path(path_type=Path)
 @click.option("--out", type=FOLDER, required=True, help="The ladder's folder; an earlier one there is gone on with.")
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0.0, min_open=True),
+    type=MINUTES,
     default=30.0,
     show_default=True,
     help="Of training, for each of the six rungs that train.",

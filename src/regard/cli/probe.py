@@ -82,9 +82,9 @@ def command(
     findings, stop = run(parts, count.heard)
     count.close()
     report = Report(probe=kind, model=known, seed=seed, complete=stop is None, findings=tuple(findings))
+    click.echo(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else described(report))
     if out is not None:
         write_json(expanded(out), report.to_dict())
-    click.echo(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else described(report))
     if stop is not None:
         tell("stopped: the report is about the rows that were done")
         raise stop

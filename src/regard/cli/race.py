@@ -6,10 +6,12 @@ from typing import Any
 
 import click
 
+from regard.cli.minutes import MINUTES
 from regard.cli.progress import Line, duration
+from regard.cli.running import stopping
 from regard.cli.terminal import tell
 from regard.cli.waiting import waiting
-from regard.errors import INTERRUPTED, USAGE, UserError
+from regard.errors import USAGE, UserError
 from regard.files import expanded
 
 EXAMPLES = """\b
@@ -26,9 +28,7 @@ WRITTEN = click.Path(path_type=Path)
 @click.option("--rank", is_flag=True, help="Instead: how attention alone makes all tokens alike, and what prevents it.")
 @click.option("--parts", is_flag=True, help="Instead: the square root, heads, residual and norm, with and without.")
 @click.option("--limits", is_flag=True, help="Instead: parity and brackets, LSTM beside Transformer; path lengths.")
-@click.option(
-    "--minutes", type=click.FloatRange(min=0.0, min_open=True), default=5.0, show_default=True, help="In all."
-)
+@click.option("--minutes", type=MINUTES, default=5.0, show_default=True, help="In all.")
 @click.option("--steps", type=click.IntRange(min=1), help="Of every training, instead of equal time.")
 @click.option(
     "--length", "longest", type=click.IntRange(128, 4096), default=4096, show_default=True, help="Longest text."
@@ -60,18 +60,25 @@ def command(again: Path | None, svg: Path | None, html: Path | None, as_json: bo
 
     line = Line()
     end = time.monotonic() + 60 * race.minutes
-    race.setting.told = lambda text: line.show(f"{text}, {duration(max(0.0, end - time.monotonic()))} left")
-    with waiting("racing"):
+    with stopping(line, "ending this turn") as stop, waiting("racing"):
+
+        def told(text: str) -> None:
+            if stop.is_set():  # between two turns: inside one, an import may be half done
+                raise KeyboardInterrupt
+            line.show(f"{text}, {duration(max(0.0, end - time.monotonic()))} left")
+
+        race.setting.told = told
         run(race)
-    for path in [*(race.draw(expanded(svg)) if svg else []), *([html] if html else [])]:
+    click.echo(race.json() if as_json else race.text())
+    tell(f"{duration(race.seconds)}, {race.energy}\n  {race.energy.beside()}")
+    for path in race.draw(expanded(svg)) if svg else []:
         tell(f"written: {path}")
     if html is not None:
         race.write_page(expanded(html))
-    click.echo(race.json() if as_json else race.text())
-    tell(f"{duration(race.seconds)}, {race.energy}\n  {race.energy.beside()}")
+        tell(f"written: {html}")
     if race.stopped:
-        tell("stopped; what was measured by then is above")
-        click.get_current_context().exit(INTERRUPTED)
+        tell(f"stopped; {'what was measured by then is above' if race.sheets else 'nothing was measured by then'}")
+        raise click.exceptions.Exit(128 + stop.number)
 
 
 def prepared(again: Path | None, given: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regard.cli.outcome import describe, next_commands
-from regard.cli.progress import TrainingLine
+from regard.cli.progress import Line, TrainingLine
 from regard.cli.terminal import tell
 from regard.cli.waiting import Sign, waiting
 from regard.errors import USAGE, UserError
@@ -226,8 +226,8 @@ def handling(handler: Callable[[int, Any], None]) -> Iterator[None]:
 
 
 @contextmanager
-def stopping(line: TrainingLine) -> Iterator[Stop]:
-    """The first Ctrl-C asks the loop to save and stop, the second leaves at once."""
+def stopping(line: Line, doing: str = "finishing this step and saving") -> Iterator[Stop]:
+    """The first Ctrl-C asks the loop to stop where it well can, the second leaves at once."""
     stop = Stop()
 
     def handle(number: int, _frame: Any) -> None:
@@ -236,7 +236,7 @@ def stopping(line: TrainingLine) -> Iterator[Stop]:
         stop.set()
         stop.number = number
         again = "press Ctrl-C again to leave at once" if number == signal.SIGINT else "a second signal ends it at once"
-        line.say(f"finishing this step and saving; {again}")
+        line.say(f"{doing}; {again}")
 
     with handling(handle):
         yield stop

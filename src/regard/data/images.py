@@ -82,11 +82,16 @@ class CaptionedPictures:
         return {**self.texts.rules, **self.view.rules}
 
     def __call__(self, rows: Sequence[Row]) -> Iterator[Encoded]:
-        if len(rows[0]) < 3:
-            raise UserError("the picture has no caption", "put it into a .txt of the same name beside the picture")
-        captions = self.texts([row[1:2] for row in rows])
-        for caption, pixels in zip(captions, seen(rows, self.view), strict=True):
+        captions = [_captioned(row) for row in rows]
+        for caption, pixels in zip(self.texts(captions), seen(rows, self.view), strict=True):
             yield replace(caption, examples=[(*ids, pixels) for ids in caption.examples])
+
+
+def _captioned(row: Row) -> Row:
+    """Its caption alone; a picture without one has only the name of its folder."""
+    if len(row) < 3:
+        raise UserError("the picture has no caption", "put it into a .txt of the same name beside the picture")
+    return row[1:2]
 
 
 @dataclass(frozen=True)

@@ -127,11 +127,14 @@ def _in_tar(path: Path, inside: str) -> Iterator[tuple[str, bytes]]:
             for member in tar:
                 name = member.name.removeprefix("./")
                 within = not inside or name.startswith(f"{inside}/")
-                if within and member.isfile() and (is_picture(name) or name.lower().endswith(".txt")):
-                    _check_size(f"{path}/{name}", member.size)
-                    file = tar.extractfile(member)
-                    assert file is not None
-                    yield name.removeprefix(f"{inside}/") if inside else name, file.read()
+                if not within or member.isdir() or not (is_picture(name) or name.lower().endswith(".txt")):
+                    continue
+                if not member.isfile():
+                    raise UserError(f"{path}/{name} is a link", "pack the picture itself")
+                _check_size(f"{path}/{name}", member.size)
+                file = tar.extractfile(member)
+                assert file is not None
+                yield name.removeprefix(f"{inside}/") if inside else name, file.read()
     except (tarfile.TarError, EOFError, OSError) as error:
         raise UserError(f"{path} is not a whole tar: {cut(str(error), QUOTED)}", BROKEN) from error
 

@@ -36,7 +36,7 @@ class ColumnReport:
     empty: int
     "Fields without text."
     longest: int
-    "In characters, as are mean and median; empty fields do not count."
+    "In characters (of a picture: bytes), as are mean and median; empty fields do not count."
     mean: float
     median: int
 
@@ -72,6 +72,7 @@ class Report:
     overlaps: Mapping[str, Overlap]
     labels: Mapping[str, int] = field(default_factory=dict)
     "How often each is given in train."
+    of_pictures: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         sets = {name: asdict(one) for name, one in self.sets.items()}
@@ -85,7 +86,8 @@ class Report:
                 start = [name, f"{one.rows:,}", f"{one.duplicates:,}"] if number == 1 else ["", "", ""]
                 sizes = [f"{column.empty:,}", f"{column.longest:,}", f"{column.mean:.1f}", str(column.median)]
                 table.append([*start, str(number), *sizes])
-        lines = [*_aligned(table), "(longest, mean and median: in characters; twice: rows that stood before)"]
+        unit = "bytes of a picture" if self.of_pictures else "characters"
+        lines = [*_aligned(table), f"(longest, mean and median: in {unit}; twice: rows that stood before)"]
         return "\n".join([*lines, *self._holes(), *_aligned(self._shared()), *self._balance()])
 
     def _holes(self) -> list[str]:
@@ -99,7 +101,8 @@ class Report:
         shown = [f"{label} {count:,} ({count / total:.1%})" for label, count in often[:MOST_LABELS]]
         more = f", and {len(often) - MOST_LABELS} more" if len(often) > MOST_LABELS else ""
         lines = [f"labels in train: {', '.join(shown)}{more}"] if often else []
-        if len(often) > FEW_NUMBERS and all(re.fullmatch(r"[-+]?\d+([.,]\d+)?", label.strip()) for label, _ in often):
+        may_be_values = len(often) > FEW_NUMBERS and not self.of_pictures
+        if may_be_values and all(re.fullmatch(r"[-+]?\d+([.,]\d+)?", label.strip()) for label, _ in often):
             lines.append("all labels are numbers, and are learnt as names; to learn a value: --set data.numbers=true")
         return lines
 

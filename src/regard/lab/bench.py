@@ -61,6 +61,7 @@ class Bench:
         precision = chosen(wanted.precision, source)
         task = load(source, precision=precision)
         self.summary, self.subject = task.summary(), Subject(task.model)
+        require(not self.subject.sees, f"{name} reads pictures, not tokens", "give a model that reads or writes texts")
         self.settings = Settings(
             task=VERBS[type(task).__name__],
             precision=precision,
@@ -121,7 +122,7 @@ def check_room(subject: Subject, settings: Settings) -> None:
 def one_round(subject: Subject, given: Input, new: int) -> Round:
     model, began = subject.model, time.perf_counter()
     if not subject.writes:
-        (model.encoder if hasattr(model, "encoder") else model.decoder)(given.x)
+        getattr(model, "encoder", getattr(model, "decoder", model))(given.x)
         return Round(time.perf_counter() - began)
     read = None
     if subject.paired:

@@ -23,6 +23,7 @@ from regard.files import read_json_object, replacing, write_json
 from regard.lab.judging import Asked, judge
 from regard.runlog import RunLog
 from regard.tasks.load import load
+from regard.training.checkpoint import fingerprint
 from regard.training.config import RunConfig
 from regard.training.decided import differences
 from regard.training.folder import LOG_FILE, RUN_FILE, locked, read_run, run_of, write_run
@@ -101,27 +102,38 @@ def multi30k() -> Wanted:
     return Wanted(train=train, valid=valid, test=test)
 
 
+def _said(wanted: Any) -> Any:
+    """Minutes decide nothing where steps are given."""
+    unused = ("minutes",) if isinstance(wanted, dict) and wanted.get("steps") else ("steps",)
+    return {key: value for key, value in wanted.items() if key not in unused} if isinstance(wanted, dict) else wanted
+
+
 class Ladder:
     """In `folder`, where an earlier one of the same wishes is taken up."""
 
     def __init__(self, wanted: Wanted, folder: Path) -> None:
         self.wanted, self.folder = wanted, folder
+        self.files = {path: fingerprint(Path(path)) for name in SETS for path in getattr(wanted, name)}
         self.done: list[Done] = []
         before = folder / STATE_FILE
         if before.is_file():
             state = read_json_object(before)
             told = [f"{path} was {old!r} and is {new!r}"
-                    for path, old, new in differences(state.get("wanted"), to_dict(wanted))]  # fmt: skip
+                    for path, old, new in differences(*map(_said, (state.get("wanted"), to_dict(wanted))))]  # fmt: skip
             if told:
                 hint = "choose another folder with --out, or ask for the same again"
                 raise UserError(f"{folder} holds another ladder: {', '.join(told)}", hint, exit_code=USAGE)
+            changed = [path for path, mark in state.get("files", {}).items() if self.files.get(path) != mark]
+            if changed:
+                hint = "rungs of one ladder learn from the same: bring it back, or choose another folder with --out"
+                raise UserError(f"{', '.join(changed)} has changed since {folder} was begun", hint)
             self.done = list(state["rungs"])
 
     def climb(self, listeners: Sequence[Listener], tell: Tell, stop: Event) -> Iterator[Done]:
         """Each rung as it is reached, those of earlier sittings first; ends early where `stop` is set."""
         yield from self.done
-        self._keep()
         base = self._base(tell)
+        self._keep()
         for number, rung in enumerate(RUNGS, 1):
             config = self._config(base, number)
             if number <= len(self.done):
@@ -148,7 +160,8 @@ class Ladder:
         return self.folder / f"{number}-{RUNGS[number - 1].name}"
 
     def _keep(self) -> None:
-        write_json(self.folder / STATE_FILE, {"ladder": 1, "wanted": to_dict(self.wanted), "rungs": self.done})
+        state = {"ladder": 1, "wanted": to_dict(self.wanted), "files": self.files, "rungs": self.done}
+        write_json(self.folder / STATE_FILE, state)
 
     def _base(self, tell: Tell) -> dict[str, Any]:
         """The data of all rungs."""

@@ -47,7 +47,7 @@ class ElmoConfig(ModelConfig):
             value, limit = getattr(self, name), MAX_LAYERS if name == "n_layers" else 2**31
             require(0 < value <= limit, f"{name} is {value}", f"expected 1 to {limit:,}")
         require(0 <= self.drawn <= 2**31, f"drawn is {self.drawn}", f"expected 0 to {2**31:,}")
-        require(self.d_model % 2 == 0, f"two directions cannot share d_model {self.d_model}")
+        require(self.d_model % 2 == 0, f"d_model is {self.d_model}", "two directions share it: an even number")
         for name in ("dropout", "tag_dropout"):
             value = getattr(self, name)
             require(0 <= value < 1, f"{name} is {value}", "expected a share from 0 to below 1")

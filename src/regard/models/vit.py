@@ -59,6 +59,7 @@ class VitConfig(StackConfig, ModelConfig):
         require(
             0 < self.patch_size <= min(height, width) and max(height, width) <= 2**16,
             f"patches of {self.patch_size} do not fit an image of {height} x {width}",
+            "expected patches no larger than the image, and an image of at most 65,536 pixels a side",
         )
         require(0 < self.channels <= 2**16, f"channels is {self.channels}", "expected 1 to 65,536, for example 3")
         require(bool(self.labels) or self.head == "none", "a head that classifies needs the names of its labels")

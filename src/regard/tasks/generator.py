@@ -159,6 +159,10 @@ class Generator:
             self._step, lambda request: model.new_state(1, request.room), max_len=model.config.max_len, **sizes
         )
 
+    def fits(self, prompt: Prompt, *, raw: bool = False) -> bool:
+        """Whether there is room for it and a token more."""
+        return len(self.encode(prompt, raw=raw)) < self.model.config.max_len
+
     def encode(self, prompt: Prompt, *, raw: bool = False) -> list[int]:
         template = None if raw else self.tokenizer.chat_template
         if template is not None:

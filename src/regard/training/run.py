@@ -134,7 +134,8 @@ def _shards(job: Job, name: str, folder: Path, listeners: Sequence[Listener], ra
     def heard(n_rows: int) -> None:
         if not n_rows:  # else it was done already, which is no news
             files = ", ".join(Path(path).name for path in sources.names(name) or sources.names("train"))
-            _tell(listeners, "stage", text=f"tokenising data.{name}: {files}")
+            doing = "decoding" if sources.pictured else "tokenising"
+            _tell(listeners, "stage", text=f"{doing} data.{name}: {files}")
 
     def work() -> None:
         source = sources.source(name)
@@ -214,7 +215,8 @@ def data_report(config: RunConfig) -> Any:
     assert train is not None
     others = {name: source for name in ("valid", "test") if (source := sources.source(name))}
     found = report(train, others, columns=config.data.columns or None, n_texts=kind.n_texts)
-    return replace(found, labels=kind.labels_in(sources.rows("train"), config))
+    labels = kind.labels_in(sources.rows("train"), config)
+    return replace(found, labels=labels, of_pictures=sources.pictured)
 
 
 def save_whole(model: Model, *, job: Job, folder: Path) -> None:

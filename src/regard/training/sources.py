@@ -32,9 +32,12 @@ class Sources:
         names: tuple[str, ...] = getattr(self.config.data, which)
         return names
 
+    @property
+    def pictured(self) -> bool:
+        return self.config.task in PICTURED
+
     def paths(self, which: str) -> list[Path]:
-        paths = [expanded(name) for name in self.names(which)]
-        pictured = self.config.task in PICTURED
+        paths, pictured = [expanded(name) for name in self.names(which)], self.pictured
         missing = [path for path in paths if not (exists(path) if pictured else path.is_file())]
         other = [path for path in missing if path.exists()]
         if other:

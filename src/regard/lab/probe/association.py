@@ -107,13 +107,15 @@ def effect_size(nearer: Vectors) -> float:
 
 
 def p_value(nearer: Vectors, *, seed: int) -> tuple[float, int]:
-    """How many ways to part the words into halves give a larger difference than this one; and how many were tried."""
+    """The share of ways to part the words into halves that differ as much as this one, which is one of them; and how
+    many were tried."""
     n, half = len(nearer), len(nearer) // 2
     if (n_ways := math.comb(n, half)) <= EXACT:
         chosen = np.array(list(itertools.combinations(range(n), half)))
     else:
         chance = np.random.default_rng(seed)
-        chosen, n_ways = np.array([chance.permutation(n)[:half] for _ in range(EXACT)]), EXACT
+        ways = [np.arange(half), *(chance.permutation(n)[:half] for _ in range(EXACT - 1))]
+        chosen, n_ways = np.array(ways), EXACT
     firsts = nearer[chosen].sum(1)
-    # The total is fixed, so the larger first half has the larger difference. Equal is not larger, but for rounding.
-    return float((firsts > nearer[:half].sum() + 1e-12).mean()), n_ways
+    # The total is fixed, so the larger first half has the larger difference. As in SEAT's program, equal counts too.
+    return float((firsts >= nearer[:half].sum() - 1e-12).mean()), n_ways

@@ -102,6 +102,11 @@ class Injections(Part):
     def __init__(self, task: Probed, rows: Rows[Case], max_new: int) -> None:
         self.task, self.rows, self.max_new = task, rows, max_new
 
+    def fits(self, row: Case) -> bool:
+        if not isinstance(self.task, Generator):  # the others cut long texts into pieces
+            return True
+        return all(self.task.fits(self._prompt(row, text)) for text in row.texts())
+
     def outcomes(self) -> Iterator[Smuggled]:
         for i in range(0, self.total, AT_ONCE):
             cases = self.rows.rows[i : i + AT_ONCE]

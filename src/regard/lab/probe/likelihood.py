@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import torch
 
-from regard.errors import UserError
 from regard.tasks.batching import batches, padded
 from regard.tasks.filler import Filler
 from regard.tasks.generator import Generator
@@ -17,6 +16,7 @@ Places = Sequence[int]
 
 
 class Reader(Protocol):
+    model: Any
     sees_after: bool
     "Whether it knows what follows a token when it judges it."
 
@@ -41,7 +41,7 @@ class Causal:
     def encode(self, text: str) -> tuple[list[int], list[int]]:
         ids = self.tokenizer.encode_ids([text], special=False)[0]
         ids = ids if self._start is None else [self._start, *ids]
-        return check_length(ids, self.model, text), list(range(1, len(ids)))
+        return ids, list(range(1, len(ids)))
 
     @torch.inference_mode()
     def log_chances(self, rows: Sequence[list[int]], places: Sequence[Places]) -> list[list[float]]:
@@ -67,7 +67,7 @@ class Masked:
     def encode(self, text: str) -> tuple[list[int], list[int]]:
         ids, bare = self.tokenizer.encode_ids([text])[0], self.tokenizer.encode_ids([text], special=False)[0]
         start = next((i for i in range(len(ids) - len(bare) + 1) if ids[i : i + len(bare)] == bare), 0)
-        return check_length(ids, self.model, text), list(range(start, start + len(bare)))
+        return ids, list(range(start, start + len(bare)))
 
     @torch.inference_mode()
     def log_chances(self, rows: Sequence[list[int]], places: Sequence[Places]) -> list[list[float]]:
@@ -94,12 +94,8 @@ def reader_of(task: Generator | Filler) -> Reader:
     return Causal(task) if isinstance(task, Generator) else Masked(task)
 
 
-def check_length(ids: list[int], model: Any, text: str) -> list[int]:
-    if len(ids) > model.config.max_len:
-        raise UserError(
-            f"{text[:60]!r} ... has {len(ids)} tokens, the model takes {model.config.max_len}", "shorten it"
-        )
-    return ids
+def fits(reader: Reader, *texts: str) -> bool:
+    return all(len(reader.encode(text)[0]) <= reader.model.config.max_len for text in texts)
 
 
 def shared(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:

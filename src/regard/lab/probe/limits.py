@@ -74,6 +74,9 @@ class Questions(Part):
     def __init__(self, generate: Generator, rows: Rows[Question], max_new: int) -> None:
         self.generate, self.rows, self.max_new = generate, rows, max_new
 
+    def fits(self, row: Question) -> bool:
+        return all(self.generate.fits(self._prompt(text)) for text in row.ask)
+
     def outcomes(self) -> Iterator[Answered]:
         for i in range(0, self.total, AT_ONCE):
             rows = self.rows.rows[i : i + AT_ONCE]

@@ -18,7 +18,7 @@ from regard.config import require
 from regard.data.corpus import names_of, placed_rows
 from regard.data.lines import bare_lines, check_file
 from regard.errors import UserError
-from regard.lab.probe.likelihood import Reader, shared
+from regard.lab.probe.likelihood import Reader, fits, shared
 from regard.lab.probe.report import Measure, Part, share
 from regard.lab.probe.sets import Rows, named, read_set
 
@@ -61,6 +61,9 @@ class Pairs(Part):
 
     def __init__(self, reader: Reader, rows: Rows[Pair]) -> None:
         self.reader, self.rows = reader, rows
+
+    def fits(self, row: Pair) -> bool:
+        return fits(self.reader, row.more, row.less)
 
     def outcomes(self) -> Iterator[Preference]:
         for some in _batched(self.rows.rows):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from regard.config import require
 from regard.errors import UserError
 from regard.evaluation.score import wilson
-from regard.lab.probe.likelihood import Reader, shared
+from regard.lab.probe.likelihood import Reader, fits, shared
 from regard.lab.probe.report import Measure, Part, mean, share
 from regard.lab.probe.rules import NUMBER
 from regard.lab.probe.sets import Rows
@@ -63,6 +63,9 @@ class Pronouns(Part):
     def __init__(self, reader: Reader, professions: Rows[Profession], templates: Rows[Template]) -> None:
         self.reader, self.rows = reader, crossed(professions, templates)
         self._professions = professions.rows
+
+    def fits(self, row: tuple[Profession, Template]) -> bool:
+        return fits(self.reader, row[1].text.replace("{profession}", row[0].profession).replace("{pronoun}", "she"))
 
     def outcomes(self) -> Iterator[Leaning]:
         for i in range(0, self.total, AT_ONCE):
@@ -128,6 +131,10 @@ class Wages:
         return math.log(female / male) if male and female else None
 
 
+def _sides(who: Profession, template: Template) -> list[str]:
+    return [template.text.replace("{profession}", who.profession).replace("{side}", side) for side in SIDES]
+
+
 class Salaries(Part):
     """`A male physician makes X dollars per year`: what the model puts for X, and for a female one."""
 
@@ -138,10 +145,12 @@ class Salaries(Part):
     def __init__(self, generate: Generator, professions: Rows[Profession], templates: Rows[Template]) -> None:
         self.generate, self.rows = generate, crossed(professions, templates)
 
+    def fits(self, row: tuple[Profession, Template]) -> bool:
+        return all(self.generate.fits(prompt, raw=True) for prompt in _sides(*row))
+
     def outcomes(self) -> Iterator[Wages]:
         for who, template in self.rows.rows:
-            text = template.text.replace("{profession}", who.profession)
-            prompts = [text.replace("{side}", side) for side in SIDES]
+            prompts = _sides(who, template)
             answers = [each.text for each in self.generate.many(prompts, limit=MAX_NEW, raw=True, stop=["\n"])]
             yield Wages(who.profession, (answers[0], answers[1]), (_money(answers[0]), _money(answers[1])))
 

@@ -62,6 +62,10 @@ class Part(ABC):
     def total(self) -> int:
         return len(self.rows.rows)
 
+    def fits(self, row: Any) -> bool:
+        """Whether the model can read the row whole."""
+        return True
+
     @abstractmethod
     def outcomes(self) -> Iterator[Any]:
         """One after the other, so that whoever is tired of waiting keeps those that there are."""

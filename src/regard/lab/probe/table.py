@@ -52,14 +52,14 @@ def bias(task: Any, asked: Asked) -> list[Part]:
         raise _unfit(task, "of bias", "a language model, one that fills gaps, or vectors of sentences or words")
     reader = reader_of(task)
     if asked.files:
-        return [Pairs(reader, asked.some(read_pairs(path))) for path in asked.files]
+        return ready([Pairs(reader, asked.some(read_pairs(path))) for path in asked.files])
     professions, pairs = shipped("professions", Profession), shipped("pairs", Pair)
     parts: list[Part] = [Pairs(reader, asked.some(pairs))]
     parts.append(Pronouns(reader, asked.some(professions), shipped("pronouns", Template)))
     if isinstance(task, Generator):
         paid = replace(professions, rows=tuple(row for row in professions.rows if row.profession in PAID))
         parts.append(Salaries(task, asked.some(paid), shipped("salaries", Template)))
-    return parts
+    return ready(parts)
 
 
 def injection(task: Any, asked: Asked) -> list[Part]:
@@ -70,13 +70,24 @@ def injection(task: Any, asked: Asked) -> list[Part]:
             task, "of obedience", "one that writes, translates or answers, or a classifier that finds injections"
         )
     every = replace(asked, limit=None).sets("injections", Case)  # before a limit, those for this kind of model
-    return [Injections(task, asked.some(fitting(rows, task)), asked.max_new) for rows in every]
+    return ready([Injections(task, asked.some(fitting(rows, task)), asked.max_new) for rows in every])
 
 
 def limits(task: Any, asked: Asked) -> list[Part]:
     if not isinstance(task, Generator):
         raise _unfit(task, "of limits", "a language model, such as smollm2")
-    return [Questions(task, rows, asked.max_new) for rows in asked.sets("limits", Question)]
+    return ready([Questions(task, rows, asked.max_new) for rows in asked.sets("limits", Question)])
+
+
+def ready(parts: Sequence[Part]) -> list[Part]:
+    """Without the rows that are too long for the model: who probes cannot shorten them."""
+    for part in parts:
+        kept = tuple(filter(part.fits, part.rows.rows))
+        if lost := part.total - len(kept):
+            part.rows = replace(part.rows, name=f"{part.rows.name} ({lost} too long, left out)", rows=kept)
+    if not any(part.total for part in parts):
+        raise UserError("every row is too long for the model", "probe one that reads longer texts")
+    return [part for part in parts if part.total]
 
 
 def _unfit(task: Any, what: str, expected: str) -> UserError:

@@ -94,7 +94,8 @@ def answer(rows: list[Row], setting: Setting) -> list[Sheet]:
         table.append({"": row["racer"], **facts, **shares, "reach": reach(row["found"])})
     far = max(row["reach"] for row in table)
     best = " and ".join(row[""] for row in table if row["reach"] == far)
-    says = [f"Farthest, {far} tokens back with {ENOUGH:.0%} right: {best}. Chance is {100 / VALUES:g} %."]
+    said = f"Farthest, {far} tokens back with {ENOUGH:.0%} right: {best}." if far else "None copies the last token."
+    says = [f"{said} Chance is {100 / VALUES:g} %."]
     series = {row["racer"]: [100 * share for share in row["found"].values()] for row in rows}
     title, xs = f"One of {NAMES} symbols, so many tokens back and asked for by name: % right", list(rows[0]["found"])
     return [

@@ -21,6 +21,8 @@ D_MODEL, LENGTH = 512, 64
 VALUES, BACK = 4, (1, 3)
 "Each token is one of four; asked is which two stood so many places before."
 ROWS, TEXT, DEPTH, TRIED = 16, 24, 6, 256
+LUCKY, TOO_SHORT = 1.5, "None is clearly better than chance yet: train for longer (--minutes, --steps)."
+"So many times chance is not called learnt."
 
 
 # ---- the square root
@@ -134,7 +136,9 @@ def ask_around(setting: Setting) -> Iterator[Row]:
 def _trained_sheet(name: str, title: str, rows: list[Row]) -> list[Sheet]:
     table = [{key: value for key, value in row.items() if key != "losses"} for row in rows]
     best = max(rows, key=lambda row: row["right %"])
-    says = [f"Best: {best['']}, {best['right %']:.0f} % right. Chance is {100 / VALUES**2:.0f} %, both together."]
+    chance = 100 / VALUES**2
+    said = f"Best: {best['']}, {best['right %']:.0f} % right." if best["right %"] > LUCKY * chance else TOO_SHORT
+    says = [f"{said} Chance is {chance:.0f} %, both together."]
     points = 50
     series = {row[""]: _thinned(row["losses"], points) for row in rows}
     axis = "loss over the training, from its start to its end"

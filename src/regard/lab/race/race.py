@@ -117,8 +117,9 @@ def read_plan(path: Path) -> dict[str, Any]:
     found = read_json_object(path)
     steps = found.get("steps")
     numbers = (found.get("seed"), found.get("longest"), *(steps.values() if isinstance(steps, dict) else (None,)))
-    names = found.get("asked")
-    if found.get("race") != 1 or not all(isinstance(each, int) and each >= 0 for each in numbers):
+    names, size, minutes = found.get("asked"), found.get("size"), found.get("minutes")
+    sized = isinstance(size, dict) and size.get("width") in range(8, 513, 8) and isinstance(minutes, float)
+    if found.get("race") != 1 or not sized or not all(isinstance(each, int) and each >= 0 for each in numbers):
         raise UserError(f"{path} is no race", "`regard race --json > FILE` writes one")
     if not isinstance(names, list) or not names or not set(names) <= set(QUESTIONS):
         raise UserError(f"{path} asks for {names!r}", f"expected some of {', '.join(QUESTIONS)}")

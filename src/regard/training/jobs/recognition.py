@@ -47,13 +47,19 @@ class Recognition(Classification):
         return {label: counts[label] for label in order} if set(order) == set(counts) else counts
 
     def _teacher(self, name: str) -> Model:
-        teacher, folder = load_model(name, device=self.config.train.device), locate(name)
+        try:
+            teacher, folder = load_model(name, device=self.config.train.device), locate(name)
+        except UserError as error:
+            hint = "train it first (`regard train RECIPE --out FOLDER`; the model is in FOLDER/model), or leave it out"
+            raise UserError(f"train.teacher: {error.message}", hint) from error
         if not hasattr(teacher.config, "image_size") or tuple(teacher.config.labels) != self.labels:
             hint = f"expected a model that sees pictures and tells {', '.join(self.labels[:20])} apart"
             raise UserError(f"train.teacher: {folder} gives other labels", hint)
         seen = read_view(folder, teacher.config.image_size, teacher.config.channels)
         if seen != self.view:
-            raise UserError(f"train.teacher: {folder} sees {seen}, the pupil {self.view}", "both must see the same")
+            told = " and ".join(f"{name} {getattr(seen, name)} where the pupil has {getattr(self.view, name)}"
+                                for name in vars(seen) if getattr(seen, name) != getattr(self.view, name))  # fmt: skip
+            raise UserError(f"train.teacher: {folder} sees {told}", "both must see the same")
         return teacher.requires_grad_(False)
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> ImageBatch:  # type: ignore[override]
@@ -79,5 +85,7 @@ def view_of(config: RunConfig) -> View:
 
 
 def augment_of(config: RunConfig) -> Augment:
-    data = config.data
+    data, side = config.data, min(view_of(config).size)
+    require(data.erase < side, f"data.erase is {data.erase}", f"expected less than the picture's {side} pixels")
+    require(data.shift < side, f"data.shift is {data.shift}", f"expected less than the picture's {side} pixels")
     return Augment(data.shift, data.flip, data.erase)
