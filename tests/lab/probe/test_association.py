@@ -13,6 +13,7 @@ from regard.errors import UserError
 from regard.lab.probe import association
 from regard.lab.probe.association import SENTENCES, Association, Associations, effect_size, known, nearness, p_value
 from regard.lab.probe.sets import Rows, shipped
+from regard.lab.probe.table import ready
 from regard.tasks.embedder import Embedder
 from regard.tasks.sentence_settings import SentenceSettings
 from tasks import planted
@@ -82,5 +83,7 @@ def test_word_vectors_are_compared_as_they_are_and_unknown_words_left_out(tmp_pa
     assert found.effect == pytest.approx(effect_size(nearer))
     (measure,) = Associations(words, Rows("own", "", (test,)), 0).measures([found])
     assert "3 words left out" in measure.note
-    with pytest.raises(UserError, match="too few words are known"):
-        known(Association(name="none", x=("q", "z"), y=("k", "j"), a=("man",), b=("woman",)), words)
+    unknown = Association(name="none", x=("q", "z"), y=("k", "j"), a=("man",), b=("woman",))
+    assert known(unknown, words) is None
+    (part,) = ready([Associations(words, Rows("own", "", (test, unknown)), 0)])
+    assert (part.total, part.rows.name) == (1, "own (1 of words that are not known, left out)")

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config import require
-from regard.errors import UserError
 from regard.lab.probe.report import Measure, Part
 from regard.lab.probe.sets import Rows
 from regard.tasks.embedder import Embedder
@@ -24,6 +23,8 @@ EXACT = 20_000
 "Ways to part the words that are all tried; of more, so many are drawn by the seed."
 Vectors = NDArray[np.float64]
 SIDES = ("x", "y", "a", "b")
+FEWEST = 2
+"Words of a kind; how little so few can show, p says."
 SENTENCES = ("This is about {word}.", "It is the word {word}.", "Here we speak of {word}.")
 
 
@@ -56,13 +57,21 @@ class Associations(Part):
     says = "by how many standard deviations the first kind is nearer to the first words (2 at most)"
     says_not = "that vectors will be unfair in use; a few words of our choice are weak evidence both ways"
 
+    misfit = "of words that are not known"
+
     def __init__(self, embed: Embedder | WordVectors, rows: Rows[Association], seed: int) -> None:
         self.embed, self.rows, self.seed = embed, rows, seed
         self.sentences = ("{word}",) if isinstance(embed, WordVectors) else SENTENCES
 
+    def fits(self, row: Association) -> bool:
+        return self._known(row) is not None
+
+    def _known(self, test: Association) -> Association | None:
+        return known(test, self.embed) if isinstance(self.embed, WordVectors) else test
+
     def outcomes(self) -> Iterator[Associated]:
         for whole in self.rows.rows:
-            test = known(whole, self.embed) if isinstance(self.embed, WordVectors) else whole
+            test = self._known(whole) or whole
             n_unknown = sum(len(getattr(whole, side)) - len(getattr(test, side)) for side in SIDES)
             x, y, a, b = (self._vectors(words) for words in (test.x, test.y, test.a, test.b))
             nearer = nearness(np.concatenate([x, y]), a, b)
@@ -84,13 +93,12 @@ def _note(found: Associated) -> str:
     return f"p = {found.p:.4f} of {found.n_ways:,} ways{unknown}"
 
 
-def known(test: Association, words: WordVectors) -> Association:
-    """Of the words that have a vector; of x and y as many, the first ones."""
+def known(test: Association, words: WordVectors) -> Association | None:
+    """Of the words that have a vector; of x and y as many, the first ones. None where too few are left."""
     x, y, a, b = (tuple(filter(words.knows, getattr(test, side))) for side in SIDES)
     pairs = min(len(x), len(y))
-    if pairs < 2 or not (a and b):
-        what = f"of the test '{test.name}' too few words are known"
-        raise UserError(what, "give tests with words that the vectors have, with --data")
+    if pairs < FEWEST or not (a and b):
+        return None
     return replace(test, x=x[:pairs], y=y[:pairs], a=a, b=b)
 
 

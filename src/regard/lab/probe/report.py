@@ -57,13 +57,15 @@ class Part(ABC):
     says: str
     says_not: str
     rows: Rows[Any]
+    misfit = "too long"
+    "What is wrong with a row that does not fit."
 
     @property
     def total(self) -> int:
         return len(self.rows.rows)
 
     def fits(self, row: Any) -> bool:
-        """Whether the model can read the row whole."""
+        """Whether the model can be given the row as it is."""
         return True
 
     @abstractmethod

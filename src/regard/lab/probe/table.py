@@ -47,7 +47,7 @@ class Asked:
 
 def bias(task: Any, asked: Asked) -> list[Part]:
     if isinstance(task, Embedder | WordVectors):
-        return [Associations(task, rows, asked.seed) for rows in asked.sets("associations", Association)]
+        return ready([Associations(task, rows, asked.seed) for rows in asked.sets("associations", Association)])
     if not isinstance(task, Generator | Filler):
         raise _unfit(task, "of bias", "a language model, one that fills gaps, or vectors of sentences or words")
     reader = reader_of(task)
@@ -80,13 +80,13 @@ def limits(task: Any, asked: Asked) -> list[Part]:
 
 
 def ready(parts: Sequence[Part]) -> list[Part]:
-    """Without the rows that are too long for the model: who probes cannot shorten them."""
+    """Without the rows that do not fit the model: who probes cannot change them."""
     for part in parts:
         kept = tuple(filter(part.fits, part.rows.rows))
         if lost := part.total - len(kept):
-            part.rows = replace(part.rows, name=f"{part.rows.name} ({lost} too long, left out)", rows=kept)
+            part.rows = replace(part.rows, name=f"{part.rows.name} ({lost} {part.misfit}, left out)", rows=kept)
     if not any(part.total for part in parts):
-        raise UserError("every row is too long for the model", "probe one that reads longer texts")
+        raise UserError(f"every row is {parts[0].misfit} for the model", "probe another, or give rows with --data")
     return [part for part in parts if part.total]
 
 
