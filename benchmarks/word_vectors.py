@@ -84,16 +84,17 @@ def similarity(kind: str, seeds: int, epochs: int, runs: Path) -> dict[str, Any]
 
 
 def tagging(inits: dict[str, Path], seeds: int, epochs: int) -> dict[str, Any]:
-    frozen = {"elmo": "reader", "word2vec": "vectors"}
+    frozen, dropout = {"elmo": "reader", "word2vec": "vectors"}, {"elmo": "tag_dropout", "word2vec": "dropout"}
     data = {"train": [str(DATA / "wnut17" / "wnut17train.conll.gz")], "hold_out": 0.1, "max_len": 64}
-    settings = {"epochs": epochs, "lr": 2e-3, "batch_tokens": 800}
+    settings = {"epochs": epochs, "lr": 2e-3, "batch_tokens": 200, "warmup": 100, "init": "xavier"}
     rows = list(read_rows(DATA / "wnut17" / "emerging.dev.conll.gz"))
     words, golds = ([row[side].split() for row in rows] for side in (0, 1))
     scores: dict[str, list[float]] = {name: [] for name in inits}
     for seed in range(1, seeds + 1):
         for name, init in inits.items():
             train_settings = settings | {"freeze": [frozen[name]]}
-            run = {"task": "tag", "seed": seed, "data": data, "train": train_settings, "model": {"init": str(init)}}
+            model = {"init": str(init), dropout[name]: 0.2}
+            run = {"task": "tag", "seed": seed, "data": data, "train": train_settings, "model": model}
             with tempfile.TemporaryDirectory() as folder:
                 train(run_of(run, ()), Path(folder) / "run")
                 tag = regard.load(Path(folder) / "run" / "model")
@@ -119,7 +120,7 @@ def main() -> None:
             results = [similarity(kind, options.seeds, options.epochs or 5, runs) for kind in options.kind or NAMES]
     else:
         inits = {"elmo": options.elmo.absolute(), "word2vec": options.word2vec.absolute()}
-        results = [tagging(inits, options.seeds, options.epochs or 15)]
+        results = [tagging(inits, options.seeds, options.epochs or 20)]
     rows = []
     for found in results:
         for name, values in found["scores"].items():

