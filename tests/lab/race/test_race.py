@@ -135,6 +135,7 @@ def test_json_figures_and_page_hold_every_sheet(whole: Race, tmp_path: Path) -> 
         ({"ladder": 1}, "is no race"),
         ({"race": 1, "seed": 0, "longest": 128, "steps": {"copy": "many"}, "asked": ["race"]}, "is no race"),
         ({"race": 1, "seed": 0, "longest": 128, "steps": {}, "asked": ["walk"]}, "asks for"),
+        ({"race": 1, "seed": 0, "longest": 128, "steps": {}, "asked": ["race"], "minutes": 5}, "has size None"),
     ],
 )
 def test_a_file_that_is_no_race_is_refused(content: dict[str, Any], told: str, tmp_path: Path) -> None:

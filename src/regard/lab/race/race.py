@@ -118,9 +118,10 @@ def read_plan(path: Path) -> dict[str, Any]:
     steps = found.get("steps")
     numbers = (found.get("seed"), found.get("longest"), *(steps.values() if isinstance(steps, dict) else (None,)))
     names, size, minutes = found.get("asked"), found.get("size"), found.get("minutes")
-    sized = isinstance(size, dict) and size.get("width") in range(8, 513, 8) and isinstance(minutes, float)
-    if found.get("race") != 1 or not sized or not all(isinstance(each, int) and each >= 0 for each in numbers):
+    if found.get("race") != 1 or not all(isinstance(each, int) and each >= 0 for each in numbers):
         raise UserError(f"{path} is no race", "`regard race --json > FILE` writes one")
     if not isinstance(names, list) or not names or not set(names) <= set(QUESTIONS):
         raise UserError(f"{path} asks for {names!r}", f"expected some of {', '.join(QUESTIONS)}")
+    sized = isinstance(size, dict) and size.get("width") in range(8, 513, 8) and isinstance(minutes, int | float)
+    require(sized, f"{path} has size {size!r} and minutes {minutes!r}", "make it again")
     return found
