@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from faults.refusal import refused
 from models import tiny
 from regard.config import build, to_dict
 from regard.errors import UserError
@@ -99,6 +100,11 @@ def test_threads_are_as_asked_and_as_before_afterwards(tmp_path: Path) -> None:
 def test_what_has_no_room_in_the_model_is_refused(task: str, changes: dict[str, int], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="tokens"):
         opened(task, tmp_path, **changes)
+
+
+def test_what_has_no_room_in_memory_is_refused(tmp_path: Path) -> None:
+    with refused("1,000,000,000,000 texts need more than", "--batch"):
+        opened("generate", tmp_path, batch=10**12)
 
 
 def test_a_card_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -153,6 +153,8 @@ def test_other_wishes_and_impossible_ones_are_refused(whole: Ladder, home: Path)
         Ladder(wanted(home, seed=2), whole.folder)
     with pytest.raises(UserError, match=r"unknown key 'model\.widht'"):
         check(replace(wanted(home), changes=("model.widht=3",)))
+    with pytest.raises(UserError, match="--set task=classify"):
+        check(replace(wanted(home), changes=("task=classify",)))
     with pytest.raises(UserError, match="there is no file"):
         check(Wanted(train=(str(home / "nowhere.tsv"),)))
 

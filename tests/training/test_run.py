@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from faults.refusal import refused
 from regard.errors import UserError
 from regard.runlog import read_log
 from regard.training import checkpoint, loop
@@ -239,6 +240,7 @@ def test_who_counts_steps_means_steps_whatever_is_usual_or_in_the_recipe(train: 
     given = {"task": "classify", "data": {"train": ["a.tsv"]}, "train": train}
     counted = run_of(given, ["train.steps=4"]).train
     assert (counted.steps, counted.epochs) == (4, 0)
-    rounds = run_of(given, ["train.steps=4", "train.epochs=2"]).train
-    assert (rounds.steps, rounds.epochs) == (4, 2)
+    assert run_of(given, ["train.steps=4", "train.epochs=0"]).train == counted
+    with refused("train.steps and train.epochs are both set"):
+        run_of(given, ["train.steps=4", "train.epochs=2"])
     assert (run_of(given, []).train.epochs > 0) == ("steps" not in train)

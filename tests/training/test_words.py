@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import regard
+from faults.refusal import refused
 from regard.config import to_dict
 from regard.errors import UserError
 from regard.tasks.tagger import Tagger
@@ -95,3 +96,14 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     two = to_dict(run_for(tmp_path, "elmo"))
     with pytest.raises(UserError, match="several columns"):
         train(run_of(two | {"data": {"train": [str(tmp_path / "b.tsv")]}}, ()), tmp_path / "b")
+
+
+def test_a_training_that_could_learn_nothing_is_refused(tmp_path: Path) -> None:
+    words = to_dict(run_for(tmp_path, "skip-gram"))
+    with refused("model.subsample = 1e-12 leaves", "1e-3 is usual"):
+        train(run_of(words, ["model.subsample=1e-12"]), tmp_path / "a")
+    (tmp_path / "alone.txt").write_text("dog\ncat\n" * 10)
+    with refused("no row to learn from: 20 rows, 20 empty"):
+        train(run_of(words | {"data": {"train": [str(tmp_path / "alone.txt")]}}, ()), tmp_path / "b")
+    with refused("seen 1,000,000 times", "lower min_frequency"):
+        train(run_of(to_dict(run_for(tmp_path, "elmo")), ["text.min_frequency=1000000"]), tmp_path / "c")

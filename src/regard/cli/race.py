@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from regard.cli.minutes import MINUTES
 from regard.cli.progress import Line, duration
@@ -28,7 +29,13 @@ WRITTEN = click.Path(path_type=Path)
 @click.option("--rank", is_flag=True, help="Instead: how attention alone makes all tokens alike, and what prevents it.")
 @click.option("--parts", is_flag=True, help="Instead: the square root, heads, residual and norm, with and without.")
 @click.option("--limits", is_flag=True, help="Instead: parity and brackets, LSTM beside Transformer; path lengths.")
-@click.option("--minutes", type=MINUTES, default=5.0, show_default=True, help="In all.")
+@click.option(
+    "--minutes",
+    type=MINUTES,
+    default=5.0,
+    show_default=True,
+    help="In all; --rank has no training and takes its own time.",
+)
 @click.option("--steps", type=click.IntRange(min=1), help="Of every training, instead of equal time.")
 @click.option(
     "--length", "longest", type=click.IntRange(128, 4096), default=4096, show_default=True, help="Longest text."
@@ -54,6 +61,8 @@ def command(again: Path | None, svg: Path | None, html: Path | None, as_json: bo
             raise UserError(f"{name}: {path} cannot be written", "give a folder for --svg, a file name for --html")
     if again is not None and not expanded(again).is_file():
         raise UserError(f"--again: there is no file {again}", "`regard race --json > FILE` writes one")
+    if again is not None:
+        refuse_beside_again(given)
     with waiting("opening the race"):
         race = prepared(again, given)
     from regard.lab.race.race import run
@@ -79,6 +88,16 @@ def command(again: Path | None, svg: Path | None, html: Path | None, as_json: bo
     if race.stopped:
         tell(f"stopped; {'what was measured by then is above' if race.sheets else 'nothing was measured by then'}")
         raise click.exceptions.Exit(128 + stop.number)
+
+
+def refuse_beside_again(given: dict[str, Any]) -> None:
+    """The file says what is raced: an option that would not be looked at is a mistake of the one who typed it."""
+    source = click.get_current_context().get_parameter_source
+    typed = [name for name in given if source(name) is ParameterSource.COMMANDLINE]
+    if typed:
+        names = " ".join("--" + ("length" if name == "longest" else name) for name in typed)
+        hint = "leave it out, or race anew without --again"
+        raise UserError(f"{names}: --again repeats what its file says", hint, exit_code=USAGE)
 
 
 def prepared(again: Path | None, given: dict[str, Any]) -> Any:

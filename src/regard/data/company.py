@@ -47,8 +47,8 @@ class KnownWords(OfOneTokenizer):
         for ids in self.tokenizer.encode_ids([row[0] for row in rows], special=False):
             known = [id for id in ids if id not in self._passed_over]
             pieces = [known[at : at + self.max_len] for at in range(0, len(known), self.max_len)]
-            too_many = len(known) if len(pieces) > 1 else 0
-            yield Encoded([(piece,) for piece in pieces if len(piece) > 1], not pieces, too_many)
+            in_company = [(piece,) for piece in pieces if len(piece) > 1]
+            yield Encoded(in_company, not in_company, len(known) if len(pieces) > 1 else 0)
 
 
 @dataclass

@@ -19,10 +19,11 @@ import torch
 from regard import __version__
 from regard.config import require
 from regard.decoding.search import greedy
+from regard.inspection.summary import human
 from regard.lab.card import Card, Computer, Settings, Speed, Spread
 from regard.lab.subject import Input, Subject
 from regard.layers.native import native
-from regard.machine import cpu_name, memory_bytes, peak_memory_bytes
+from regard.machine import cpu_name, memory_bytes, memory_limit_bytes, peak_memory_bytes
 from regard.tasks.load import VERBS, load
 from regard.training.energy import Energy, Meter
 from regard.weights.precision import chosen
@@ -116,6 +117,10 @@ def check_room(subject: Subject, settings: Settings) -> None:
     require(needed <= longest, f"{needed} tokens do not fit: the model takes {longest}", "give less --length or --new")
     writing = f"{settings.new} new tokens for each text"
     require(not subject.writes or MIN_NEW <= settings.new <= longest, writing, f"expected {MIN_NEW} to {longest}")
+    vectors = 4 * settings.batch * settings.length * subject.model.config.d_model  # of one layer: all need far more
+    limit = memory_limit_bytes() or vectors
+    room = f"{settings.batch:,} texts need more than {human(vectors, 'B')} of the {human(limit, 'B')} here"
+    require(vectors <= limit, room, "give less --batch or --length")
 
 
 @torch.inference_mode()

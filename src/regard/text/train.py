@@ -178,6 +178,9 @@ def _learn(
         tell(str(long))
     learnt = json.loads(core.to_str())["model"]
     pieces = _rounded(dict(learnt["vocab"])) if kind == "unigram" else dict.fromkeys(learnt["vocab"], 0.0)
+    if not pieces:
+        hint = "lower min_frequency, or give more text"
+        raise UserError(f"nothing to learn is seen {config.min_frequency:,} times, as min_frequency asks", hint)
     pieces = _marked(pieces) if kind == "wordpiece" else pieces
     _check_room(sum(len(piece.removeprefix("##")) == 1 for piece in pieces), config, room)
     return dict(islice(pieces.items(), room)), [(left, right) for left, right in learnt.get("merges", [])]

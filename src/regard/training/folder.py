@@ -35,8 +35,10 @@ def read_run(path: Path, assignments: Sequence[str] = ()) -> RunConfig:
 
 def run_of(settings: dict[str, Any], assignments: Sequence[str]) -> RunConfig:
     given, named = set_values(settings, assignments), {each.partition("=")[0].strip() for each in assignments}
-    if "train.steps" in named and "train.epochs" not in named:  # who counts steps means steps
-        given["train"].pop("epochs", None)
+    if "train.steps" in named:  # who counts steps means steps
+        epochs = given["train"].pop("epochs", None)
+        if "train.epochs" in named and epochs:
+            raise UserError("train.steps and train.epochs are both set", "set one of them", exit_code=USAGE)
     return build(RunConfig, with_usual(given), "")
 
 

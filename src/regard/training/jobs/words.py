@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from regard.config import require
 from regard.data.company import Company, CompanyBatch, KnownWords
 from regard.data.noise import counts_of
 from regard.data.shards import Shards
@@ -14,6 +15,9 @@ from regard.training.config import RunConfig
 from regard.training.jobs.job import Job, Validation, mean_loss
 from regard.training.model import blank_model
 from regard.training.ranks import Ranks
+
+LEAST_KEPT = 1e-3
+"Where fewer words are left of a text, none has another one near it."
 
 
 class Words(Job):
@@ -32,6 +36,9 @@ class Words(Job):
             counts_of(train, self.tokenizer.vocab_size), model.window, model.negatives, model.drawn, model.subsample,
             by_pairs=model.kind == "skip_gram", pad_id=self.tokenizer.pad_id or 0,
         )  # fmt: skip
+        share = float(self.company.kept @ self.company.counts / self.company.counts.sum())
+        left = f"model.subsample = {model.subsample:g} leaves {share:.2g} of all words"
+        require(share >= LEAST_KEPT, left, "raise it (1e-3 is usual), or 0 to leave out none")
 
     def batch(self, shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> CompanyBatch:
         return self.company(shards, rows, key=key)
