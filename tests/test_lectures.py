@@ -77,3 +77,13 @@ def test_the_notebook_holds_the_cells_of_its_script() -> None:
     assert sources == [part for cell in cells for part in cell]
     code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
     assert all(cell["outputs"] for cell in code[1:])  # the first imports
+
+
+def test_every_claim_of_the_notebook_has_a_cell_with_its_number_and_no_other_has() -> None:
+    texts = [text for text, _ in runpy.run_path(str(ROOT / "tools" / "lectures.py"))["CELLS"]]
+    named = {
+        number for text in texts for group in re.findall(r"^\*\*([\d., E]+)\*\*", text) for number in group.split(", ")
+    }
+    promised = {claim[0] for claim in CLAIMS if "**nb**" in claim[2] + claim[3]}
+    assert {number for number in named if not number.startswith("E")} == promised
+    assert all(f"| {number} |" in PAGE for number in named)
