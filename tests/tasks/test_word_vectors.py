@@ -16,6 +16,7 @@ from regard.models.elmo import Elmo, ElmoConfig
 from regard.tasks.context_vectors import ContextVectors
 from regard.tasks.word_vectors import WordVectors
 from regard.text.sums import sum_of
+from regard.text.train import TokenizerConfig, train
 from tasks.planted import PLANTED, save, tokenizer
 
 
@@ -116,3 +117,26 @@ def test_the_same_word_has_another_vector_in_another_sentence() -> None:
     np.testing.assert_allclose(alone[1].vector, banks[1], atol=1e-6)
     np.testing.assert_allclose(embed(texts)[1], np.mean([each.vector for each in second], axis=0), atol=1e-6)
     assert embed([""]).shape == (1, 16)
+
+
+def test_a_word_of_several_pieces_has_one_vector_their_mean() -> None:
+    texts = ["the bank of the river", "the banker rivers the bank"]
+    pieces = train(texts, TokenizerConfig("wordpiece", 34), purpose="words")
+    model = Elmo(ElmoConfig(vocab_size=pieces.vocab_size, d_model=16, heads=())).eval()
+    initialise(model, std=0.5)
+    embed = ContextVectors(model, pieces)
+    (row,) = embed.in_place(texts[1:])
+    assert [(each.word, each.start) for each in row] == [
+        ("the", 0),
+        ("banker", 4),
+        ("rivers", 11),
+        ("the", 18),
+        ("bank", 22),
+    ]
+    tokens = pieces.encode(texts[1], special=False)
+    assert len(tokens) > len(row)
+    before, after = ([id] if id is not None else [] for id in (pieces.bos_id, pieces.eos_id))
+    with torch.inference_mode():
+        vectors = model.vectors(torch.tensor([[*before, *tokens.ids, *after]]))[0, len(before) :]
+    inside = [place for place, (start, end) in enumerate(tokens.offsets) if start >= 4 and end <= 10]
+    np.testing.assert_allclose(row[1].vector, vectors[inside].mean(0).numpy(), atol=1e-6)

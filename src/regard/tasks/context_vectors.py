@@ -1,11 +1,14 @@
 """A vector for each word where it stands: the same word in another sentence has another one."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import torch
 
 from regard.data.vectors import Vectors
+from regard.data.words import Offsets
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.elmo import Elmo
@@ -34,8 +37,8 @@ class ContextVectors:
     def in_place(self, texts: Sequence[str]) -> Iterator[list[PlacedVector]]:
         encodings, rows = self._read(texts)
         for text, encoding, row in zip(texts, encodings, rows, strict=True):
-            words = zip(encoding.offsets, row, strict=True)
-            yield [PlacedVector(text[start:end], start, end, vector) for (start, end), vector in words]
+            pieces = zip(self.tokenizer.word_numbers(text), encoding.offsets, row, strict=True)
+            yield [_word(text, *zip(*each, strict=True)) for _, each in groupby(pieces, key=itemgetter(0))]
 
     @torch.inference_mode()
     def _read(
@@ -58,3 +61,9 @@ class ContextVectors:
 
     def summary(self) -> Summary:
         return summarise(self.model)
+
+
+def _word(text: str, _: object, offsets: Offsets, vectors: Sequence[Vectors]) -> PlacedVector:
+    """One word, with the mean of its pieces' vectors where the vocabulary has several for it."""
+    start, end = offsets[0][0], offsets[-1][1]
+    return PlacedVector(text[start:end], start, end, np.mean(vectors, axis=0, dtype=np.float32))
