@@ -93,7 +93,12 @@ class Report:
     def _holes(self) -> list[str]:
         found = [(name, one.holes, one.n_holes - len(one.holes)) for name, one in self.sets.items() if one.holes]
         shown = [f"{name}: {'; '.join(holes)}{f'; {more:,} more' * (more > 0)}" for name, holes, more in found]
-        return [f"rows without a text, which are left out, in {each}" for each in shown]
+        what = (
+            "empty pictures, which training refuses,"
+            if self.of_pictures
+            else "rows without a text, which are left out,"
+        )
+        return [f"{what} in {each}" for each in shown]
 
     def _balance(self) -> list[str]:
         total = sum(self.labels.values())

@@ -1,7 +1,8 @@
 """Words with a tag each: precision, recall and F1 of the spans that the tags mark."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from regard.training.config import RunConfig
 from regard.training.jobs.job import Job, Validation, check_labels, mean_loss
 from regard.training.ranks import Ranks
 from regard.training.sources import Sources
+
+AT_ONCE = 32
+"Sentences that are tagged together while a model is judged."
 
 
 class Tagging(Job):
@@ -54,15 +58,19 @@ class Tagging(Job):
 
         mean = mean_loss(self.read(shards, ranks, reading))
         rows = [row for row in Sources(self.config).rows("valid") if row[0].strip()]
-        predicted = ranks.merge([self._tags(model, words_and_tags(row)[0]) for row in ranks.share(rows)])
+        words = [words_and_tags(row)[0] for row in ranks.share(rows)]
+        groups = (words[start : start + AT_ONCE] for start in range(0, len(words), AT_ONCE))
+        predicted = ranks.merge([tags for group in groups for tags in self._tags(model, group)])
         scores = tag_scores(predicted, [words_and_tags(row)[1] for row in rows])
         return Validation(mean, tuple(scores[:3]))
 
-    def _tags(self, model: Any, words: Sequence[str]) -> list[str]:
-        windows, tokens = word_windows(self.tokenizer, words, self.config.data.max_len)
-        lengths = np.array([len(window.ids) for window in windows])
-        ids, valid = padded(np.concatenate([window.ids for window in windows]), lengths, self.pad_id)
+    def _tags(self, model: Any, rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+        read = [word_windows(self.tokenizer, words, self.config.data.max_len) for words in rows]
+        every = [window.ids for windows, _ in read for window in windows]
+        ids, valid = padded(np.concatenate(every), np.array([len(each) for each in every]), self.pad_id)
         tensors = (torch.from_numpy(each).to(model.device) for each in (ids, valid))
-        best = model(*tensors).logits.argmax(-1).tolist()  # (windows, T)
-        places = places_of(windows, tokens)
-        return ["O" if place is None else self.labels[best[place[0]][place[1]]] for place in places]
+        best = iter(model(*tensors).logits.argmax(-1).tolist())  # (windows of all rows, T)
+        for windows, tokens in read:
+            found = list(islice(best, len(windows)))
+            places = places_of(windows, tokens)
+            yield ["O" if place is None else self.labels[found[place[0]][place[1]]] for place in places]
