@@ -71,7 +71,7 @@ LATE_MODULES = {
 MAX_FILE, MAX_EXCUSED_FILE, MAX_FUNCTION, MAX_MEDIAN, MAX_ARGUMENTS = 300, 400, 60, 12, 8
 LONG_FILES: dict[str, str] = {}
 "File -> why it may have up to 400 lines."
-BUDGETS: dict[tuple[str, ...], int] = {("layers", "models", "weights"): 5_970, (): 37_100}
+BUDGETS: dict[tuple[str, ...], int] = {("layers", "models", "weights"): 5_970, (): 37_200}
 "Parts -> lines of Python with their docstrings; no parts mean the whole package."
 MAX_TABLES = 1_500
 "Lines of TOML in models/ and weights/: sizes and names are data, but data can swell too."

@@ -188,7 +188,7 @@ MAKERS: dict[str, Callable[[Path, Path], None]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path, nargs="?", default=Path("data"))
     parser.add_argument("--only", choices=MAKERS, help="make only this one")

@@ -200,4 +200,4 @@ def test_without_a_model_the_way_to_one_is_told(capsys: pytest.CaptureFixture[st
 def test_a_model_for_something_else_is_told_what_it_is_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = generators.save(tmp_path, generators.model(), chat=None)
     assert run(["classify", "--model", str(folder), "text"]) == 3
-    assert "cannot classify: its model is made to generate" in capsys.readouterr().err
+    assert "cannot classify texts: its model is made to generate" in capsys.readouterr().err

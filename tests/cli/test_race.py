@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,24 @@ def test_again_repeats_what_the_json_says(tmp_path: Path, capsys: Captured) -> N
     for name, sheet in ours["sheets"].items():
         for one, other in zip(sheet["rows"], theirs["sheets"][name]["rows"], strict=True):
             assert {key for key in one if one[key] != other[key]} <= set(sheet["timed"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"stopped": True}, "was stopped"),
+        ({"steps": {"copy, rnn": 2}}, "has no steps of 'copy, lstm'"),
+        ({"size": {"width": 8, "n_layers": 0}}, "has size"),
+    ],
+)
+def test_a_race_that_cannot_be_repeated_is_refused(
+    changes: dict[str, Any], told: str, tmp_path: Path, capsys: Captured
+) -> None:
+    size = {"width": 8, "n_layers": 2, "n_heads": 2, "vocab_size": 32, "window": 16}
+    whole = {"race": 1, "asked": ["race"], "seed": 0, "minutes": 0.01, "longest": 128, "size": size, "steps": {}}
+    (tmp_path / "first.json").write_text(json.dumps(whole | changes))
+    assert run(["race", "--again", str(tmp_path / "first.json")]) == 3
+    assert told in capsys.readouterr().err
 
 
 def test_ctrl_c_prints_what_is_done_and_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

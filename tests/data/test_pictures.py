@@ -126,6 +126,16 @@ def test_what_is_no_picture_folder_is_told(tmp_path: Path) -> None:
         list(read_rows(tarred(tmp_path / "b.tar", class_folder(tmp_path / "b", 4), "w") / "nowhere"))
 
 
+def test_a_tar_damaged_in_the_middle_loses_no_picture_in_silence(tmp_path: Path) -> None:
+    tar = tarred(tmp_path / "a.tar", class_folder(tmp_path / "a", 40), "w")
+    with tarfile.open(tar) as file:
+        head = file.getmembers()[20].offset
+    data = tar.read_bytes()
+    tar.write_bytes(data[:head] + bytes(512) + data[head + 512 :])
+    with pytest.raises(UserError, match=r"a\.tar is not a whole tar: something follows its end"):
+        list(read_rows(tar / "all"))
+
+
 def test_shards_give_back_pixels_and_labels(tmp_path: Path) -> None:
     folder, labels = class_folder(tmp_path / "a", 12), ("bottom", "left", "right", "top")
     shards = prepare(folder, LabelledPictures(VIEW, labels), tmp_path / "shards")

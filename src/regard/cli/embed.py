@@ -107,7 +107,7 @@ def show_words(embed: Any, lines: Iterator[str], model: str | None) -> None:
     from regard.data.vectors import plain
 
     if not hasattr(embed, "in_place"):
-        hint = "train one with `regard train elmo` or `regard train word2vec`"
+        hint = "give --model words, or train one with `regard train elmo` or `regard train word2vec`"
         raise UserError(f"{model or 'the model'} has no vectors of words", hint)
     while chunk := list(islice(lines, CHUNK)):
         for text, found in zip(chunk, embed.in_place(chunk), strict=True):

@@ -8,12 +8,12 @@ from regard.errors import UserError
 
 
 def are_pictures(texts: Sequence[str]) -> bool:
-    """Whether all of these are plainly meant as pictures: files, or folders, with such an ending."""
+    """Whether all of these are plainly meant as pictures: names with such an ending, whether or not they are there."""
     if not texts or not any("." in text for text in texts):
         return False
     from regard.data.pictures import is_picture
 
-    return all(is_picture(text) and Path(text).exists() for text in texts)
+    return all(is_picture(text) and (len(text.split()) == 1 or Path(text).exists()) for text in texts)
 
 
 def listed(texts: Sequence[str]) -> Iterator[str]:

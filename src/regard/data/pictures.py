@@ -135,6 +135,9 @@ def _in_tar(path: Path, inside: str) -> Iterator[tuple[str, bytes]]:
                 file = tar.extractfile(member)
                 assert file is not None
                 yield name.removeprefix(f"{inside}/") if inside else name, file.read()
+            while tar.fileobj and (rest := tar.fileobj.read(1 << 20)):  # a damaged head looks like the end
+                if rest.strip(b"\0"):
+                    raise tarfile.ReadError("something follows its end")
     except (tarfile.TarError, EOFError, OSError) as error:
         raise UserError(f"{path} is not a whole tar: {cut(str(error), QUOTED)}", BROKEN) from error
 

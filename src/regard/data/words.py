@@ -91,16 +91,21 @@ def joined(words: Sequence[str]) -> tuple[str, list[Word]]:
 
 
 def first_tokens(text: str, words: Sequence[Word], offsets: Offsets) -> list[int | None]:
-    """For each word the first token that begins in it, or none: a model reads a word there.
+    """For each word the first token that begins in it, or none: a model reads a word there."""
+    return [each[0] if each else None for each in tokens_in(text, words, offsets)]
+
+
+def tokens_in(text: str, words: Sequence[Word], offsets: Offsets) -> list[list[int]]:
+    """For each word the tokens that begin in it.
 
     The space before a word is no part of it, though some vocabularies count it to the token. A token that holds the end
     of one word and the next word whole belongs to the first; what is left without is what the vocabulary leaves out.
     """
     starts = [word.start for word in words]
-    found: list[int | None] = [None] * len(words)
+    found: list[list[int]] = [[] for _ in words]
     for token, (start, end) in enumerate(offsets):
         begin = start + len(text[start:end]) - len(text[start:end].lstrip())
         number = bisect_right(starts, begin) - 1
-        if begin < end and number >= 0 and begin < words[number].end and found[number] is None:
-            found[number] = token
+        if begin < end and number >= 0 and begin < words[number].end:
+            found[number].append(token)
     return found

@@ -34,7 +34,9 @@ def markdown(ladder: Ladder) -> str:
     lines = ["# The ladder", "", *("| " + " | ".join(row) + " |" for row in rows), ""]
     wanted, trained = ladder.wanted, [done for done in ladder.done if "minutes" in done]
     time = f"{wanted.steps:,} steps" if wanted.steps else f"the steps that {wanted.minutes:g} minutes have at its pace"
-    lines.append(f"Each rung that trains has had {time}; the seed is {wanted.seed}. The last two train nothing.")
+    untrained = " and ".join(done["title"] for done in ladder.done if "minutes" not in done)
+    lines.append(f"Each rung that trains has had {time}; the seed is {wanted.seed}.")
+    lines += [f"Nothing is trained for {untrained}."] if untrained else []
     if trained:
         energy = Energy(sum(done["joules"] for done in trained), trained[-1]["energy"], trained[-1]["how"])
         lines += [f"In all {energy}", f"{energy.beside()}.", "", f"`{ladder.done[-1]['signature']}`"]

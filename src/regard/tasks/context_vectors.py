@@ -1,14 +1,12 @@
 """A vector for each word where it stands: the same word in another sentence has another one."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 
 import numpy as np
 import torch
 
 from regard.data.vectors import Vectors
-from regard.data.words import Offsets
+from regard.data.words import tokens_in, words_of
 from regard.errors import UserError
 from regard.inspection.summary import Summary, summarise
 from regard.models.elmo import Elmo
@@ -30,15 +28,19 @@ class ContextVectors:
         if isinstance(texts, str):
             raise UserError("one text was given where a list is expected", "write embed([text])")
         rows = self._read(texts, first - 1, heard)[1]
-        found = np.stack([row.mean(0) if len(row) else np.zeros(self.width, np.float32) for row in rows])
+        found = np.zeros((len(rows), self.width), np.float32)
+        for i, row in enumerate(rows):
+            found[i] = row.mean(0) if len(row) else 0.0
         check_finite(found, first)
-        return found.astype(np.float32)
+        return found
 
     def in_place(self, texts: Sequence[str]) -> Iterator[list[PlacedVector]]:
         encodings, rows = self._read(texts)
         for text, encoding, row in zip(texts, encodings, rows, strict=True):
-            pieces = zip(self.tokenizer.word_numbers(text), encoding.offsets, row, strict=True)
-            yield [_word(text, *zip(*each, strict=True)) for _, each in groupby(pieces, key=itemgetter(0))]
+            words = words_of(text)
+            tokens = tokens_in(text, words, encoding.offsets)
+            means = [row[each].mean(0) if each else None for each in tokens]  # of a word's pieces
+            yield [PlacedVector(*word, mean) for word, mean in zip(words, means, strict=True)]
 
     @torch.inference_mode()
     def _read(
@@ -61,9 +63,3 @@ class ContextVectors:
 
     def summary(self) -> Summary:
         return summarise(self.model)
-
-
-def _word(text: str, _: object, offsets: Offsets, vectors: Sequence[Vectors]) -> PlacedVector:
-    """One word, with the mean of its pieces' vectors where the vocabulary has several for it."""
-    start, end = offsets[0][0], offsets[-1][1]
-    return PlacedVector(text[start:end], start, end, np.mean(vectors, axis=0, dtype=np.float32))

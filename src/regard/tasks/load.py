@@ -69,10 +69,11 @@ def load_task(source: str | Path | None, task: type[T], precision: Precision = "
     """`source` as this task; without one, the model that comes with regard or with a package for it."""
     makers = tasks_of(source or usual(task.__name__), precision)
     if task not in makers:
-        verb = VERBS[next(iter(makers)).__name__]
+        asked, made_for = (VERBS[each.__name__] for each in (task, next(iter(makers))))
+        what = {"classify": "classify texts", "classify --image": "classify pictures"}
         raise UserError(
-            f"{source} cannot {VERBS[task.__name__]}: its model is made to {verb}",
-            f"use `regard {verb} --model {source}`, or give another model",
+            f"{source} cannot {what.get(asked, asked)}: its model is made to {what.get(made_for, made_for)}",
+            f"use `regard {made_for} --model {source}`, or give another model",
         )
     made: T = makers[task]()
     return made

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.lab.race.practice import Pupil, practise
 from regard.lab.race.racers import RACERS, Racer, config_of
-from regard.lab.race.setting import Question, Setting
+from regard.lab.race.setting import LONGER, Question, Setting
 from regard.lab.race.sheet import Row, Sheet
 from regard.training.step import seed_of
 
@@ -94,7 +94,11 @@ def answer(rows: list[Row], setting: Setting) -> list[Sheet]:
         table.append({"": row["racer"], **facts, **shares, "reach": reach(row["found"])})
     far = max(row["reach"] for row in table)
     best = " and ".join(row[""] for row in table if row["reach"] == far)
-    said = f"Farthest, {far} tokens back with {ENOUGH:.0%} right: {best}." if far else "None copies the last token."
+    said = (
+        f"Farthest, {far} tokens back with {ENOUGH:.0%} right: {best}."
+        if far
+        else f"None copies the last token yet{LONGER}."
+    )
     says = [f"{said} Chance is {100 / VALUES:g} %."]
     series = {row["racer"]: [100 * share for share in row["found"].values()] for row in rows}
     title, xs = f"One of {NAMES} symbols, so many tokens back and asked for by name: % right", list(rows[0]["found"])

@@ -96,17 +96,25 @@ def kept_bytes(model: nn.Module, work: Callable[[], None]) -> int:
 
 
 def answer(rows: list[Row], setting: Setting) -> list[Sheet]:
-    shape = f"width {setting.size.width}, {setting.size.n_layers} layers"
+    shape, longest = f"width {setting.size.width}, {setting.size.n_layers} layers", max(row["tokens"] for row in rows)
+    short = [f"Texts of more than {longest:,} tokens did not fit into the time (--minutes)."]
     return [
-        _sheet(rows, "training", f"Processor milliseconds of a training step, {shape}", 1.0, is_time=True),
+        _sheet(
+            rows,
+            "training",
+            f"Processor milliseconds of a training step, {shape}",
+            1.0,
+            is_time=True,
+            more=short if longest < setting.longest else (),
+        ),
         _sheet(rows, "kept", f"Megabytes that a training step keeps for the way back, {shape}", 1e-6, is_time=False),
         _sheet(rows, "writing", f"Processor milliseconds of one more token after so many, {shape}", 1.0, is_time=True),
         _sheet(rows, "state", f"Megabytes that the next token needs of those before it, {shape}", 1e-6, is_time=False),
     ]
 
 
-def _sheet(rows: list[Row], what: str, title: str, unit: float, *, is_time: bool) -> Sheet:
-    lengths, found, says = sorted({row["tokens"] for row in rows}), [], []
+def _sheet(rows: list[Row], what: str, title: str, unit: float, *, is_time: bool, more: Sequence[str] = ()) -> Sheet:
+    lengths, found, says = sorted({row["tokens"] for row in rows}), [], list(more)
     series: dict[str, list[float]] = {}
     for name in dict.fromkeys(row["racer"] for row in rows):
         measured = {row["tokens"]: _several(row[what]) for row in rows if row["racer"] == name}

@@ -66,7 +66,9 @@ def answer(rows: list[Row], setting: Setting) -> list[Sheet]:
         factor = " ".join(f"{math.exp(x):.3f}" for x in (a_token.value, a_token.low, a_token.high)).split()
         reach = max(int(d) for d in real)
         cells = {f"{d} back": means[d] for d in shown}
-        table.append({"": row["racer"], **cells, "a token": f"{factor[0]} [{factor[1]}, {factor[2]}]", "reach": reach})
+        table.append(
+            {"": row["racer"], **cells, "a token": f"{factor[0]} [{factor[1]}, {factor[2]}]", "above 0": reach}
+        )
         series[row["racer"]] = [means[d] for d in drawn]
         says.append(f"{row['racer']}: {_word(math.exp(a_token.value), reach, shown[-1])}.")
     title = "Length of the gradient by distance, that of the last token read being 1, fresh weights"

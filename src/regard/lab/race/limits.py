@@ -11,11 +11,11 @@ from torch import Tensor
 from regard.lab.race.copying import drawn
 from regard.lab.race.practice import Pupil, practise
 from regard.lab.race.racers import LSTM, TRANSFORMER, Racer, config_of
-from regard.lab.race.setting import Question, Setting
+from regard.lab.race.setting import LONGER, Question, Setting
 from regard.lab.race.sheet import Row, Sheet
 from regard.training.step import seed_of
 
-LONGEST, ROWS, TRIED = 16, 32, 256
+LONGEST, ROWS, TRIED, LEARNT = 16, 32, 256, 0.9
 "The longest text in training."
 TRIES = (8, 16, 32, 64, 128, 256)
 Texts = Callable[[int, int, int], tuple[Tensor, Tensor]]
@@ -82,6 +82,9 @@ def answering(task: str, title: str) -> Callable[[list[Row], Setting], list[Shee
         chance = {_length(n): 100 * common for n, (_, common) in rows[0]["found"].items()}
         table.append({"": "commonest answer", "steps": None, "cpu s": None, **chance})
         says = [f"Trained on texts of up to {LONGEST} tokens; * marks longer ones."]
+        shortest = min(rows[0]["found"])
+        if max(row["found"][shortest][0] for row in rows) < LEARNT:
+            says.append(f"Even texts of {shortest} tokens are not learnt yet{LONGER}.")
         series = {row[""]: [row[key] for key in chance] for row in table}
         xs = range(len(chance))
         return [Sheet(task, title, table, says, frozenset({"cpu s"}), xs, series, "tokens: 8, 16, 32, 64 ...")]

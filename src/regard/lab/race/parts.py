@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.lab.race.practice import Pupil, practise
 from regard.lab.race.racers import TRANSFORMER, Racer, config_of
-from regard.lab.race.setting import Question, Setting
+from regard.lab.race.setting import LONGER, Question, Setting
 from regard.lab.race.sheet import Row, Sheet
 from regard.layers.attention import MultiHeadAttention, readable
 from regard.layers.mask import Mask
@@ -21,7 +21,7 @@ D_MODEL, LENGTH = 512, 64
 VALUES, BACK = 4, (1, 3)
 "Each token is one of four; asked is which two stood so many places before."
 ROWS, TEXT, DEPTH, TRIED = 16, 24, 6, 256
-LUCKY, TOO_SHORT = 1.5, "None is clearly better than chance yet: train for longer (--minutes, --steps)."
+LUCKY, TOO_SHORT = 1.5, f"None is clearly better than chance yet{LONGER}."
 "So many times chance is not called learnt."
 
 

@@ -22,6 +22,7 @@ from regard.lab.race.cost import COST, SHORTEST
 from regard.lab.race.gradient import GRADIENT
 from regard.lab.race.limits import BRACKETS, PARITY, PATHS
 from regard.lab.race.parts import AROUND, ENTROPY, HEADS
+from regard.lab.race.racers import Size
 from regard.lab.race.rank import RANK
 from regard.lab.race.serial import SERIAL
 from regard.lab.race.setting import MAX_LENGTH, Question, Setting
@@ -120,8 +121,11 @@ def read_plan(path: Path) -> dict[str, Any]:
     names, size, minutes = found.get("asked"), found.get("size"), found.get("minutes")
     if found.get("race") != 1 or not all(isinstance(each, int) and each >= 0 for each in numbers):
         raise UserError(f"{path} is no race", "`regard race --json > FILE` writes one")
+    if found.get("stopped"):
+        raise UserError(f"{path} is of a race that was stopped", "how far the rest would have come is not known")
     if not isinstance(names, list) or not names or not set(names) <= set(QUESTIONS):
         raise UserError(f"{path} asks for {names!r}", f"expected some of {', '.join(QUESTIONS)}")
     sized = isinstance(size, dict) and size.get("width") in range(8, 513, 8) and isinstance(minutes, int | float)
+    sized = sized and size == vars(Size(width=size["width"]))
     require(sized, f"{path} has size {size!r} and minutes {minutes!r}", "make it again")
     return found

@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from regard.config import require
 from regard.lab.race.racers import Size
 from regard.lab.race.sheet import Row, Sheet
 
 MAX_LENGTH = 4096
+LONGER = ": train for longer (--minutes, --steps)"
 
 
 @dataclass
@@ -30,7 +32,9 @@ class Setting:
         return max(0.0, self.until - time.monotonic())
 
     def steps_of(self, training: str) -> int | None:
-        return self.plan.get(training, self.steps)
+        steps = self.plan.get(training)
+        require(bool(steps) or not self.plan, f"the race to repeat has no steps of '{training}'", "race anew")
+        return steps or self.steps
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,6 @@ class Sheet(Shown):
             [self.title, "", *(f"  {line}".rstrip() for line in lines), *([""] if self.says else []), *self.says]
         )
 
-    def repeatable(self) -> list[Row]:
-        """What the same seed and the same steps give again."""
-        return [{key: value for key, value in row.items() if key not in self.timed} for row in self.rows]
-
     def drawing(self) -> Drawing:
         said = " ".join(self.says)
         if self.series:
