@@ -161,8 +161,8 @@ def test_a_long_file_needs_a_reason_and_has_an_end(tmp_path: Path, monkeypatch: 
 def test_the_line_budgets_are_kept(tmp_path: Path) -> None:
     root = grow(tmp_path, {f"layers/a{number}.py": "x = 1\n" * 300 for number in range(20)})
     assert list(house.check_budgets(root)) == ["layers + models + weights: 6000 lines, the limit is 5970"]
-    grow(root, {f"data/a{number}.py": "x = 1\n" * 300 for number in range(104)})
-    assert "the package: 37200 lines, the limit is 37100" in list(house.check_budgets(root))
+    grow(root, {f"data/a{number}.py": "x = 1\n" * 300 for number in range(105)})
+    assert "the package: 37500 lines, the limit is 37200" in list(house.check_budgets(root))
 
 
 def test_tables_have_a_limit_too(tmp_path: Path) -> None:
