@@ -106,4 +106,7 @@ def test_a_training_that_could_learn_nothing_is_refused(tmp_path: Path) -> None:
     with refused("no row to learn from: 20 rows, 20 empty"):
         train(run_of(words | {"data": {"train": [str(tmp_path / "alone.txt")]}}, ()), tmp_path / "b")
     with refused("seen 1,000,000 times", "lower min_frequency"):
-        train(run_of(to_dict(run_for(tmp_path, "elmo")), ["text.min_frequency=1000000"]), tmp_path / "c")
+        train(
+            run_of(to_dict(run_for(tmp_path, "elmo")), ["text.kind=bare-word", "text.min_frequency=1000000"]),
+            tmp_path / "c",
+        )

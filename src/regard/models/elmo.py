@@ -3,9 +3,9 @@
 Two language models read a text, one forwards and one backwards, and share the words' table and the output layer. A
 word's vector is a mix of all layers, γ Σ s_l [ahead_l; back_l]; its shares s (a softmax) and scale γ a task learns.
 
-What differs from the paper: words are looked up in a table and not spelt by a network over letters, so a word that
-was never seen is unknown; states are not projected; and the output layer is the words' table. As in the paper's own
-training, a step compares with some drawn words instead of all (`drawn`).
+What differs from the paper: words, or pieces of them, are looked up in a table and not spelt by a network over letters;
+states are not projected; and the output layer is the words' table. As in the paper's own training, a step compares with
+some drawn words instead of all (`drawn`).
 """
 
 from dataclasses import dataclass

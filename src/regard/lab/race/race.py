@@ -125,7 +125,9 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is of a race that was stopped", "how far the rest would have come is not known")
     if not isinstance(names, list) or not names or not set(names) <= set(QUESTIONS):
         raise UserError(f"{path} asks for {names!r}", f"expected some of {', '.join(QUESTIONS)}")
-    sized = isinstance(size, dict) and size.get("width") in range(8, 513, 8) and isinstance(minutes, int | float)
-    sized = sized and size == vars(Size(width=size["width"]))
-    require(sized, f"{path} has size {size!r} and minutes {minutes!r}", "make it again")
+    width = size.get("width") if isinstance(size, dict) else None
+    sized = width in range(8, 513, 8) and size == vars(Size(width=int(width)))
+    require(
+        sized and isinstance(minutes, int | float), f"{path} has size {size!r} and minutes {minutes!r}", "make it again"
+    )
     return found
