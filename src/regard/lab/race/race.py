@@ -125,8 +125,8 @@ def read_plan(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is of a race that was stopped", "how far the rest would have come is not known")
     if not isinstance(names, list) or not names or not set(names) <= set(QUESTIONS):
         raise UserError(f"{path} asks for {names!r}", f"expected some of {', '.join(QUESTIONS)}")
-    width = size.get("width") if isinstance(size, dict) else None
-    sized = width in range(8, 513, 8) and size == vars(Size(width=int(width)))
+    width = size.get("width", 0) if isinstance(size, dict) else 0
+    sized = width in range(8, 513, 8) and size == vars(Size(width=width))
     require(
         sized and isinstance(minutes, int | float), f"{path} has size {size!r} and minutes {minutes!r}", "make it again"
     )
