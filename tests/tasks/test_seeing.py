@@ -90,8 +90,8 @@ def test_the_verbs_show_a_line_a_picture(folder: Path) -> None:
         each.text for each in regard.load(folder / "captioner").many([one, other])
     ]
     for wrong, said in (
-        (("classify", "--model", folder / "vit", "A text."), "is made to classify --image"),
-        (("caption", "--model", folder / "vit", one), "cannot caption: its model is made to classify --image"),
+        (("classify", "--model", folder / "vit", "A text."), "is made to classify pictures"),
+        (("caption", "--model", folder / "vit", one), "cannot caption: its model is made to classify pictures"),
         (("caption", "--model", folder / "captioner", "nowhere.png"), "there is no picture nowhere.png"),
         (("classify", "--model", folder / "vit", "--image", "--pairs", one), "are for texts"),
     ):
