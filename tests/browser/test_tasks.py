@@ -60,7 +60,9 @@ def test_classes_have_their_probabilities_and_words_their_share(visit: Opener, s
     assert abs(float(first.locator(".num").inner_text().rstrip("%")) / 100 - best["p"]) < 0.001
     page.locator(".words .word").nth(1).hover()
     assert page.locator(".reading").inner_text().replace("−", "-").endswith(f"{found['saliency']['values'][1]:.4f}")
-    page.get_by_role("radio", name="gradient × input").click()
+    with page.expect_response("**/api/classify") as answer:  # awaited: the next click would break it off
+        page.get_by_role("radio", name="gradient × input").click()
+    answer.value.finished()
     with page.expect_response("**/api/classify") as answer:
         page.get_by_role("region", name="Classes").locator("button").last.click()
     assert answer.value.json()["saliency"]["method"] == "gradient"
