@@ -16,7 +16,7 @@ from faults.refusal import measured, refused
 from regard.cli.opening import Reading
 from regard.models.registry import find_preset
 from regard.weights.layout import LAYOUTS
-from regard.weights.store import load_model
+from regard.weights.store import load_model, read_layout
 from weights.checkpoints import change_json, save_tiny
 
 MIB = 2**20
@@ -394,3 +394,15 @@ def test_published_sizes_over_a_tiny_file_are_refused_before_memory_is_taken(any
     any_config.write_text(json.dumps(LAYOUTS[config.layout].write(config)))
     with refused(any_config.parent, "do not fit"):
         load_model(any_config.parent)
+
+
+def test_a_folder_of_models_and_one_of_a_run_say_where_theirs_are(tmp_path: Path) -> None:
+    for name in ("discriminator", "generator"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+    with refused(f"there is one in {tmp_path / 'discriminator'} and in {tmp_path / 'generator'}"):
+        read_layout(tmp_path)
+    (tmp_path / "run.toml").touch()
+    (tmp_path / "model").mkdir()
+    with refused(f"it is the folder of a run, whose model is {tmp_path / 'model'}"):
+        read_layout(tmp_path)

@@ -113,9 +113,9 @@ def read_layout(directory: Path) -> tuple[dict[str, Any], Layout]:
     path = directory / "config.json"
     if not path.exists():
         kept = [directory / name for name in ("model", "best") if (directory / "run.toml").exists()]
-        hint = next((f"it is the folder of a run, whose model is {each}" for each in kept if each.is_dir()), GIVE)
         inner = sorted(str(each.parent) for each in directory.glob("*/config.json"))
-        hint = f"there is one in {' and in '.join(inner)}" if 0 < len(inner) <= 3 else hint
+        held = f"there is one in {' and in '.join(inner)}" if 0 < len(inner) <= 3 else GIVE
+        hint = next((f"it is the folder of a run, whose model is {each}" for each in kept if each.is_dir()), held)
         raise UserError(f"there is no model in {directory} (no config.json)", hint)
     theirs = read_json_object(path, finite=False)
     hint = "if the model is an ordinary one without that code, delete auto_map from the file"
