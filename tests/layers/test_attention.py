@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from regard.layers.attention import MultiHeadAttention, attend, fused, local, readable, repeat_heads
+from regard.layers.attention import MIDDLING, MultiHeadAttention, attend, fused, local, readable, repeat_heads
 from regard.layers.dropout import Dropout
 from regard.layers.mask import Mask
 from regard.layers.position import RotaryPosition
@@ -215,6 +215,21 @@ def test_gradients_of_the_twins_agree(twin: str) -> None:
     exact = gradients(first, torch.float64)
     for ours, theirs in zip(gradients(fused if twin == "fused" else first, torch.float32), exact, strict=True):
         assert_close(ours, theirs, **CLOSE)
+
+
+@pytest.mark.parametrize("n_tokens", [5, MIDDLING + 8])
+def test_what_bfloat16_learns_is_what_double_precision_learns_give_or_take_rounding(n_tokens: int) -> None:
+    torch.manual_seed(0)
+    start, target = [torch.randn(2, 2, n_tokens, 8) for _ in range(3)], torch.randn(2, 2, n_tokens, 8)
+
+    def gradients(dtype: torch.dtype) -> list[Tensor]:
+        leaves = [x.to(dtype).requires_grad_() for x in start]
+        out = attend(*leaves, Mask(causal=True), scale=0.5, bias=None, dropout=Dropout(0.0))  # type: ignore[misc]
+        (out * target).sum().backward()
+        return [x.grad.double() for x in leaves]  # type: ignore[union-attr]
+
+    for ours, exact in zip(gradients(torch.bfloat16), gradients(torch.float64), strict=True):
+        assert (ours - exact).norm() < 0.02 * exact.norm()
 
 
 # --- scale, dropout, the lecture's table ----------------------------------------------------------------------------

@@ -19,6 +19,9 @@ from regard.layers.position import Rotation
 SHORT = 64
 "Keys up to which plain products are faster on a CPU than the kernel, which is made for long texts."
 
+MIDDLING = 512
+"Keys up to which they are when bfloat16 is learnt from, and up to which memory bears the weights of all heads."
+
 SOME = 4
 "Rows from which on products are computed as for many."
 
@@ -114,14 +117,22 @@ def attend(
     """The seam: whichever twin is faster here. With dropout on the weights the kernel loses its lead."""
     if mask.steady:
         return steady(q, k, v, mask, scale=scale, bias=bias)
-    short = q.is_cpu and q.size(-2) > 1 and k.size(-2) <= SHORT
-    if mask.is_plain_causal and torch.is_grad_enabled():  # both ways it is faster, at 64 keys by 1.7
-        short = False
-    if dropout.is_active or short:
+    if dropout.is_active or products_are_faster(q, k.size(-2), mask):
         return readable(q, k, v, mask, scale=scale, bias=bias, dropout=dropout)[0]
     if mask.is_narrow(k.size(-2)) and bias is None:
         return local(q, k, v, mask, scale=scale)
     return fused(q, k, v, mask, scale=scale, bias=bias)
+
+
+def products_are_faster(q: Tensor, n_keys: int, mask: Mask) -> bool:
+    """Than the kernel, as measured on CPUs: of what is learnt from, the way back counts too."""
+    if not q.is_cpu or q.size(-2) == 1:
+        return False
+    if q.requires_grad and q.dtype == torch.bfloat16:  # back, the kernel takes five times as long as in float32
+        return n_keys <= MIDDLING
+    if q.requires_grad and mask.is_plain_causal:  # both ways the kernel is faster, at 64 keys by 1.7
+        return False
+    return n_keys <= SHORT
 
 
 def repeat_heads(x: Tensor, n_heads: int) -> Tensor:
