@@ -6,10 +6,10 @@
 The notebook is plain JSON; a cell's output is what it printed and the value of its last line, as Jupyter has it.
 """
 
+import argparse
 import ast
 import io
 import json
-import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -197,7 +197,8 @@ print(f"E21  {sum(each.numel() for each in theirs.out_proj.parameters())} parame
     (
         "**2.34** ('Limits of Transformers'). The toaster and the pencil, on a model of this computer.",
         """ask = "Which is heavier, a {} or a {}? Answer with one word."
-run(["generate", ask.format("toaster", "pencil"), ask.format("spoon", "piano"), "--max-new", "16"]);""",
+pairs = ("toaster", "pencil"), ("pencil", "toaster"), ("spoon", "piano")
+run(["generate", *(ask.format(*pair) for pair in pairs), "--max-new", "16", "--precision", "fp32"]);""",
     ),
     (
         "**2.37** ('Unsafe'). The lecture's smuggled sentence, given to a translator that knows no instructions.",
@@ -256,4 +257,6 @@ def lines(text: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    main([int(each) for each in sys.argv[1:]])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cell", type=int, nargs="*", choices=range(len(CELLS)), metavar="CELL")
+    main(parser.parse_args().cell)

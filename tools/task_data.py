@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from regard.files import write_bytes
 from regard.text.sentences import split_sentences
 
 TEST_SHARE = 0.2
@@ -36,10 +37,15 @@ def lines(path: Path) -> Iterator[str]:
         yield from (line.rstrip("\r\n") for line in file)
 
 
+def write(path: Path, text: str) -> None:
+    """All at once: a training may be reading what stood there before."""
+    write_bytes(path, text.encode())
+
+
 def write_table(path: Path, header: Row, rows: Iterable[Row]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     table = [header, *([" ".join(field.split()) for field in row] for row in rows)]
-    path.write_text("".join("\t".join(row) + "\n" for row in table), encoding="utf-8")
+    write(path, "".join("\t".join(row) + "\n" for row in table))
     print(f"{path}: {len(table) - 1:,} rows")
 
 
@@ -91,7 +97,7 @@ def squad(source: Path, target: Path) -> None:
     (target / "squad").mkdir(parents=True, exist_ok=True)
     for name, some in {"test": articles[:TEST_ARTICLES], "train": articles[TEST_ARTICLES:]}.items():
         out = target / "squad" / f"{name}.json"
-        out.write_text(json.dumps({"version": "1.1", "data": some}, ensure_ascii=False), encoding="utf-8")
+        write(out, json.dumps({"version": "1.1", "data": some}, ensure_ascii=False))
         count = sum(len(paragraph["qas"]) for article in some for paragraph in article["paragraphs"])
         print(f"{out}: {len(some)} articles, {count:,} questions")
 
@@ -107,7 +113,7 @@ def fill(source: Path, target: Path) -> None:
     (target / "fill").mkdir(parents=True, exist_ok=True)
     for name, some in {"test": ordered[:FILL_TEST], "train": ordered[FILL_TEST:]}.items():
         out = target / "fill" / f"{name}.txt"
-        out.write_text("\n".join(some) + "\n", encoding="utf-8")
+        write(out, "\n".join(some) + "\n")
         print(f"{out}: {len(some):,} sentences")
 
 
@@ -126,7 +132,7 @@ def words(source: Path, target: Path) -> None:
         texts += [text for line in lines(path) for text in map(str.strip, split_sentences(line)) if text]
     out = target / "words" / "train.txt"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    write(out, "\n".join(texts) + "\n")
     print(f"{out}: {len(texts):,} sentences")
 
 
@@ -145,7 +151,7 @@ def pretrain(source: Path, target: Path) -> None:
     )
     (target / "pretrain").mkdir(parents=True, exist_ok=True)
     out = target / "pretrain" / "documents.txt"
-    out.write_text("".join(" ".join(document.split()) + "\n" for document in documents), encoding="utf-8")
+    write(out, "".join(" ".join(document.split()) + "\n" for document in documents))
     print(f"{out}: {len(documents):,} documents")
 
 

@@ -70,11 +70,21 @@ def test_half_of_the_second_texts_follow_and_half_are_of_another_document(
                 documents_of = {name for name in names(masked_tokenizer, first) if name[0] == "A"}
                 assert documents_of.isdisjoint(names(masked_tokenizer, second))
             else:
-                assert np.array_equal(np.concatenate([first, second]), chunk)
-                starts = shards.row(row)[1]
-                assert len(first) in starts or (not len(starts) and len(first) == len(chunk) // 2)
+                assert np.array_equal(np.concatenate([first, second]), chunk[: len(first) + len(second)])
+                assert len(first) in (shards.row(row)[1] if len(shards.row(row)[1]) else range(1, len(chunk)))
         n_apart, n = n_apart + int(apart.sum()), n + len(rows)
     assert abs(n_apart / n - 0.5) < 3 * 0.5 / n**0.5  # three standard deviations
+
+
+def test_the_length_of_the_second_text_does_not_tell_whether_it_follows(shards: Shards) -> None:
+    lengths: dict[bool, list[int]] = {True: [], False: []}
+    for step in range(40):
+        pairs, apart = halves(shards, np.arange(len(shards)), (1, step))
+        for (_, second), is_apart in zip(pairs, apart, strict=True):
+            lengths[bool(is_apart)].append(len(second))
+    below = [[np.mean(np.array(lengths[kind]) <= n) for n in range(ROOM)] for kind in (True, False)]
+    apart_by_chance = 1.95 * (1 / len(lengths[True]) + 1 / len(lengths[False])) ** 0.5  # Kolmogorov-Smirnov, 0.1 %
+    assert np.abs(np.subtract(*below)).max() < apart_by_chance
 
 
 def test_pairs_are_cut_anew_each_step_and_alike_for_a_row_alone(shards: Shards, masked_tokenizer: Tokenizer) -> None:

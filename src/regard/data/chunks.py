@@ -73,8 +73,9 @@ Halves = list[tuple[np.ndarray, np.ndarray]]
 def halves(shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> tuple[Halves, np.ndarray]:
     """Two texts a row, and whether the second is from elsewhere: a function of `key` and the row, half and half.
 
-    A chunk is cut between two of its sentences; one that is a single sentence in the middle. From elsewhere is the
-    second half of a chunk of another document, as much of it as there is room for.
+    A chunk is cut between two of its sentences, one that is a single sentence anywhere. From elsewhere is the second
+    half of a chunk of another document. Whichever is taken is no longer than the other: else its length would tell
+    where it is from.
     """
     draws = chances((*key, 7), rows, 2 + TRIES)
     apart = draws[:, 0] < 0.5
@@ -82,10 +83,9 @@ def halves(shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> tuple[Halv
     own, *found = (_texts(shards, some, key) for some in (rows, *others.T))
     pairs: Halves = []
     for i, (first, second, mark) in enumerate(own):
-        if apart[i] and len(shards) > 1:
-            at = next((some[i] for some in found if some[i][2] != mark), found[0][i])
-            second = at[1][: max(len(second), 1)]
-        pairs.append((first, second))
+        other = next((some[i] for some in found if some[i][2] != mark), found[0][i])[1]
+        taken = other if apart[i] and len(shards) > 1 else second
+        pairs.append((first, taken[: min(len(second), len(other))]))
     return pairs, apart & (len(shards) > 1)
 
 
@@ -96,6 +96,6 @@ def _texts(shards: Shards, rows: np.ndarray, key: tuple[int, ...]) -> list[tuple
     chunks, cuts = np.split(ids, np.cumsum(lengths)[:-1]), np.split(starts, np.cumsum(counts)[:-1])
     found = []
     for chunk, cut, draw, mark in zip(chunks, cuts, draws, marks, strict=True):
-        at = int(cut[int(draw * len(cut))]) if len(cut) else len(chunk) // 2
+        at = int(cut[int(draw * len(cut))]) if len(cut) else 1 + int(draw * (len(chunk) - 1))
         found.append((chunk[:at], chunk[at:], int(mark)))
     return found

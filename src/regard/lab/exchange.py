@@ -62,7 +62,7 @@ def ours_is_transformers(subject: Subject) -> Found:
     if subject.model.config.layout.startswith("regard-"):
         raise DoesNotApply("transformers has no such models")
     if importlib.util.find_spec("transformers") is None:
-        raise DoesNotApply("transformers is not installed")
+        raise DoesNotApply("transformers is not installed: pip install transformers")
     import transformers  # a comparison, never a need
 
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:

@@ -108,6 +108,10 @@ def _said(wanted: Any) -> Any:
     return {key: value for key, value in wanted.items() if key not in unused} if isinstance(wanted, dict) else wanted
 
 
+def _named(value: Any) -> str:
+    return "not given" if value is None else repr(value)
+
+
 class Ladder:
     """In `folder`, where an earlier one of the same wishes is taken up."""
 
@@ -118,7 +122,7 @@ class Ladder:
         before = folder / STATE_FILE
         if before.is_file():
             state = read_json_object(before)
-            told = [f"{path} was {old!r} and is {new!r}"
+            told = [f"{path} was {_named(old)} and is {_named(new)}"
                     for path, old, new in differences(*map(_said, (state.get("wanted"), to_dict(wanted))))]  # fmt: skip
             if told:
                 hint = "choose another folder with --out, or ask for the same again"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.tasks.stopping import Stopping
-from regard.text.piecewise import Piecewise
+from regard.text.piecewise import HALF, Piecewise
 from regard.text.tokenizer import Tokenizer
 
 Reason = Literal["end", "stop", "limit"]
@@ -44,7 +44,8 @@ class Draft:
         """What was held back until it was known that nothing follows."""
         if self.reason:
             return ""
-        piece = self._grow(self._decoding.end())
+        held = self._decoding.end()
+        piece = self._grow(held.removesuffix(HALF) if reason == "limit" else held)  # what the limit cut through is no letter
         if self.reason:  # half a character was the last of a stop string
             return piece
         self.reason = reason
