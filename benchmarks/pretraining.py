@@ -9,13 +9,16 @@ A folder's name is the recipe's and the number of the seed. DATA holds sst2, sub
 comes out of each; a logistic regression reads them all, whose weight decay a tenth of the training rows chooses. An
 untrained network has the same sizes, vocabulary and features, and fresh weights for each seed. What the last block
 alone gives stands beside: it is made for the task that was trained, and says little of others. The last line compares
-ELECTRA with BERT, row by row of the test sets.
+ELECTRA with BERT, row by row of the test sets. What was found of a network is kept beside it (RUN/probes/*.npz), and
+taken from there the next time.
 """
 
 import argparse
 import re
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -112,11 +115,21 @@ def right(x: Tensor, y: Tensor, x_test: Tensor, y_test: Tensor) -> np.ndarray:
 
 Hits = dict[str, np.ndarray]
 "Probe -> for each test row, whether it is right."
+Both = tuple[Hits, Hits]
 
 
-def probed(model: Model, tokenizer: Tokenizer, data: Path, limit: int | None) -> tuple[Hits, Hits]:
+def kept(file: Path, model: Callable[[], Model], tokenizer: Tokenizer, data: Path, limit: int | None) -> Both:
+    if not file.is_file():
+        found = probed(model(), tokenizer, data, limit)
+        file.parent.mkdir(exist_ok=True)
+        np.savez(file, **{f"{way} {name}": hits for way, each in enumerate(found) for name, hits in each.items()})
+    with np.load(file) as held:
+        return {name: held[f"0 {name}"] for name in PROBES}, {name: held[f"1 {name}"] for name in PROBES}
+
+
+def probed(model: Model, tokenizer: Tokenizer, data: Path, limit: int | None) -> Both:
     """By all layers, and by the last alone."""
-    found: tuple[Hits, Hits] = {}, {}
+    found: Both = {}, {}
     for name, (train, test) in PROBES.items():
         (texts, labels), (test_texts, test_labels) = (rows_of(data, *some, limit) for some in (train, test))
         positive = max(labels)
@@ -164,17 +177,20 @@ def main() -> None:
     if options.compute:
         compute()
         return
-    trained: dict[str, list[tuple[Hits, Hits]]] = defaultdict(list)
-    fresh: dict[str, list[tuple[Hits, Hits]]] = {}
+    trained: dict[str, list[Both]] = defaultdict(list)
+    fresh: dict[str, list[Both]] = {}
     for run in sorted(options.runs):
         recipe = re.sub(r"-\d+$", "", run.name)
         folder = run / "model" / "discriminator"
         folder = folder if folder.is_dir() else run / "model"
         tokenizer, scheme = load_tokenizer(folder), read_run(run / "run.toml").train.init
-        trained[recipe].append(probed(load_model(folder), tokenizer, options.data, options.limit))
+        asked, size = (tokenizer, options.data, options.limit), options.limit or "all"
+        trained[recipe].append(kept(run / "probes" / f"trained-{size}.npz", partial(load_model, folder), *asked))
         if recipe not in fresh:
-            nets = (untrained(folder, seed, scheme) for seed in range(1, options.seeds + 1))
-            fresh[recipe] = [probed(net, tokenizer, options.data, options.limit) for net in nets]
+            fresh[recipe] = [
+                kept(run / "probes" / f"fresh-{seed}-{size}.npz", partial(untrained, folder, seed, scheme), *asked)
+                for seed in range(1, options.seeds + 1)
+            ]
     rows, results = [], {}
     for recipe, found in trained.items():
         (after, last), (before, last_before) = map(means_of, (found, fresh[recipe]))
@@ -194,7 +210,7 @@ def main() -> None:
     report("pretraining", header, rows, {"machine": machine(()), "limit": options.limit, "results": results}, note)
 
 
-def means_of(found: list[tuple[Hits, Hits]]) -> list[float]:
+def means_of(found: list[Both]) -> list[float]:
     return [float(np.mean([mean_of(each[way]) for each in found])) for way in (0, 1)]
 
 

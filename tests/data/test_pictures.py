@@ -54,6 +54,18 @@ def test_a_text_beside_a_picture_is_its_caption_and_the_folder_a_third_column(tm
     assert [row[1:] for row in rows[3:5]] == [("a bar at the top", "seen"), ("a bar at the bottom", "held-out")]
 
 
+def test_captions_are_found_wherever_they_stand_in_a_tar(tmp_path: Path) -> None:
+    path = caption_tar(tmp_path / "a.tar", 8)
+    with tarfile.open(path) as tar:
+        files = [(member, tar.extractfile(member)) for member in tar]
+        held = [(member, file.read() if file else b"") for member, file in files]
+    for name, order in {"texts-last": ".txt", "texts-first": ".png"}.items():
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as other:
+            for member, data in sorted(held, key=lambda each: each[0].name.endswith(order)):
+                other.addfile(member, io.BytesIO(data))
+        assert list(read_rows(tmp_path / f"{name}.tar")) == list(read_rows(path))
+
+
 def test_idx_files_give_their_very_pixels(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 8, 6), dtype=np.uint8)
     files = [idx(tmp_path / "i-idx3-ubyte.gz", pixels), idx(tmp_path / "l-idx1-ubyte.gz", np.arange(5, dtype=np.uint8))]
@@ -134,6 +146,47 @@ def test_a_tar_damaged_in_the_middle_loses_no_picture_in_silence(tmp_path: Path)
     tar.write_bytes(data[:head] + bytes(512) + data[head + 512 :])
     with pytest.raises(UserError, match=r"a\.tar is not a whole tar: something follows its end"):
         list(read_rows(tar / "all"))
+
+
+def test_a_tar_cut_between_two_files_is_no_whole_tar(tmp_path: Path) -> None:
+    tar = tarred(tmp_path / "a.tar", class_folder(tmp_path / "a", 40), "w")
+    with tarfile.open(tar) as file:
+        head = file.getmembers()[-3].offset
+    tar.write_bytes(tar.read_bytes()[:head])
+    with pytest.raises(UserError, match=r"a\.tar is not a whole tar: it has no end"):
+        list(read_rows(tar / "all"))
+
+
+@pytest.mark.parametrize("mode", ["gz", "xz", "bz2"])
+@pytest.mark.parametrize("fault", ["flipped", "cut"])
+def test_a_damaged_archive_is_found_by_its_checksum(mode: str, fault: str, tmp_path: Path) -> None:
+    tar = tarred(tmp_path / f"a.tar.{mode}", class_folder(tmp_path / "a", 40), f"w:{mode}")
+    data = bytearray(tar.read_bytes())
+    data[-6] ^= 1  # in the last checksum or mark
+    tar.write_bytes(data[:-8] if fault == "cut" else data)
+    with pytest.raises(UserError, match="is not a whole tar"):
+        list(read_rows(tar / "all"))
+
+
+def test_a_link_to_nothing_in_a_folder_is_named(tmp_path: Path) -> None:
+    folder = class_folder(tmp_path / "a", 4)
+    (folder / "lost.png").symlink_to(tmp_path / "nowhere.png")
+    with pytest.raises(UserError, match=r"lost\.png is not a file: nothing is there"):
+        list(read_rows(folder))
+
+
+def test_idx_files_that_hold_more_or_nothing_are_refused(tmp_path: Path) -> None:
+    images, labels = np.zeros((3, 4, 4), np.uint8), np.zeros(3, np.uint8)
+    names = tmp_path / "x-images-idx3-ubyte.gz", tmp_path / "x-labels-idx1-ubyte.gz"
+    for path, data in zip(names, (images, labels), strict=True):
+        idx(path, data)
+    assert len(list(read_rows(list(names)))) == 3
+    names[1].write_bytes(gzip.compress(gzip.decompress(names[1].read_bytes()) + b"\1"))
+    with pytest.raises(UserError, match=r"labels-idx1-ubyte\.gz goes on behind the 3"):
+        list(read_rows(list(names)))
+    idx(names[0], np.zeros((3, 0, 4), np.uint8))
+    with pytest.raises(UserError, match="says that it holds 3 x 0 x 4 numbers"):
+        list(read_rows(list(names)))
 
 
 def test_shards_give_back_pixels_and_labels(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def test_a_vocabulary_smaller_than_the_alphabet_says_how_large_it_must_be(kind: 
 
 @pytest.mark.parametrize("size", [1, 2, 258, 259])
 def test_room_for_special_tokens_and_bytes_alone_is_refused(size: int) -> None:
-    with pytest.raises(UserError, match=f"vocab_size {size} leaves 0 ids"):
+    with pytest.raises(UserError, match=f"vocab_size {size} leaves no id"):
         train(["a"], TokenizerConfig(vocab_size=size), purpose="translation")
 
 

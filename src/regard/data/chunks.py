@@ -32,7 +32,8 @@ class Chunks(OfOneTokenizer):
     room: int
 
     def __post_init__(self) -> None:
-        require(self.room >= 2, f"data.max_len leaves {self.room} tokens for a text", "raise data.max_len")
+        lacking = 2 - self.room
+        require(lacking <= 0, f"data.max_len leaves {max(self.room, 0)} tokens for a text", f"raise it by {lacking}")
 
     @property
     def limits(self) -> tuple[int, ...]:

@@ -6,14 +6,17 @@ In a folder or a tar, the folder that holds a picture names its class. Where bes
 its caption, and the folder only a third column, by which scores are told apart. `some.tar/train` is a folder in a tar.
 """
 
+import bz2
 import gzip
 import hashlib
+import lzma
 import re
 import tarfile
-from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 from regard.data.lines import BROKEN, check_file, opened
 from regard.errors import QUOTED, UserError, cut
@@ -23,6 +26,7 @@ MOST_BYTES = 64 << 20
 "Of one picture file, or of one image of an idx file."
 TAR = re.compile(r"\.(tar|tar\.(gz|xz|bz2)|tgz|txz)$", re.IGNORECASE)
 IDX = re.compile(r"idx\d(-ubyte)?(\.gz)?$")
+PACKED: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\0": lzma.open, b"BZh": bz2.open}
 LOOKED_AT = 10_000
 "Files of a folder that are looked at to see whether it holds pictures."
 
@@ -63,14 +67,14 @@ def read_pictures(paths: Sequence[Path]) -> Iterator[Placed]:
         yield from _idx_rows(*paths)
         return
     for path in paths:
-        yield from _grouped(path)
+        yield from _described(path)
 
 
 def digest(path: Path) -> bytes:
     """Equal for equal pictures, wherever they stand."""
     found, tar = hashlib.sha256(), tar_of(path)
     if path.is_dir():
-        for name, data in _in_folder(path):
+        for name, data in _in_folder(path, lambda name: is_picture(name) or name.lower().endswith(".txt")):
             found.update(f"{name}\0{len(data)}\0".encode("utf-8", "surrogateescape"))
             found.update(data)
         return found.digest()
@@ -85,26 +89,27 @@ def digest(path: Path) -> bytes:
 # ---- folders and tars
 
 
-def _grouped(path: Path) -> Iterator[Placed]:
-    """Files of one name but for the ending belong together."""
-    tar = tar_of(path)
-    files = _in_tar(*tar) if tar else _in_folder(path)
-    n_found = 0
-    for _, same in groupby(files, key=lambda file: str(PurePosixPath(file[0]).with_suffix(""))):
-        group = dict(same)
-        texts = [data for name, data in group.items() if name.lower().endswith(".txt")]
-        for name in filter(is_picture, group):
-            n_found += 1
-            yield (path / name, 0), (group[name].decode("latin-1"), *_said(path / name, name, texts))
-    if not n_found:
+def _described(path: Path) -> Iterator[Placed]:
+    """Captions first, wherever they stand, and then the pictures one by one: a tar has its files in any order."""
+    captions = {_stem(name): data for name, data in _files(path, lambda name: name.lower().endswith(".txt"))}
+    found = False
+    for name, data in _files(path, is_picture):
+        found = True
+        yield (path / name, 0), (data.decode("latin-1"), *_said(path / name, name, captions.get(_stem(name))))
+    if not found:
         raise UserError(f"{path} holds no pictures", f"expected files that end in {' '.join(SUFFIXES)}")
 
 
-def _said(place: Path, name: str, texts: list[bytes]) -> tuple[str, ...]:
+def _stem(name: str) -> str:
+    """Files of one name but for the ending belong together."""
+    return str(PurePosixPath(name).with_suffix(""))
+
+
+def _said(place: Path, name: str, caption: bytes | None) -> tuple[str, ...]:
     folder = PurePosixPath(name).parent.name
-    if texts:
+    if caption is not None:
         try:
-            return texts[0].decode("utf-8").strip(), folder
+            return caption.decode("utf-8").strip(), folder
         except UnicodeDecodeError as error:
             raise UserError(f"{place.with_suffix('.txt')} is not UTF-8", "save the caption as UTF-8") from error
     if not folder:
@@ -113,33 +118,56 @@ def _said(place: Path, name: str, texts: list[bytes]) -> tuple[str, ...]:
     return (folder,)
 
 
-def _in_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
+def _files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    tar = tar_of(path)
+    return _in_tar(*tar, wanted) if tar else _in_folder(path, wanted)
+
+
+def _in_folder(folder: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and (is_picture(path) or path.suffix.lower() == ".txt"):
+        if wanted(path.name) and not path.is_dir():
+            check_file(path)  # a link to nothing is named, and not passed over
             yield path.relative_to(folder).as_posix(), read_file(path)
 
 
-def _in_tar(path: Path, inside: str) -> Iterator[tuple[str, bytes]]:
+def _in_tar(path: Path, inside: str, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     """One after the other, without unpacking anything onto the disk."""
     check_file(path)
     try:
-        with tarfile.open(path, "r|*") as tar:
+        with _unpacked(path) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
                 name = member.name.removeprefix("./")
                 within = not inside or name.startswith(f"{inside}/")
-                if not within or member.isdir() or not (is_picture(name) or name.lower().endswith(".txt")):
+                if not within or member.isdir() or not wanted(name):
                     continue
                 if not member.isfile():
-                    raise UserError(f"{path}/{name} is a link", "pack the picture itself")
+                    raise UserError(f"{path}/{name} is a link or a device", "pack the picture itself")
                 _check_size(f"{path}/{name}", member.size)
                 file = tar.extractfile(member)
                 assert file is not None
                 yield name.removeprefix(f"{inside}/") if inside else name, file.read()
-            while tar.fileobj and (rest := tar.fileobj.read(1 << 20)):  # a damaged head looks like the end
-                if rest.strip(b"\0"):
-                    raise tarfile.ReadError("something follows its end")
-    except (tarfile.TarError, EOFError, OSError) as error:
+            _check_end(tar)
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         raise UserError(f"{path} is not a whole tar: {cut(str(error), QUOTED)}", BROKEN) from error
+
+
+def _unpacked(path: Path) -> IO[bytes]:
+    """By how it begins. Not tarfile's own readers, which leave gzip's checksum unread."""
+    with path.open("rb") as file:
+        begins = file.read(6)
+    opener = next((opener for mark, opener in PACKED.items() if begins.startswith(mark)), open)
+    return opener(path, "rb")
+
+
+def _check_end(tar: tarfile.TarFile) -> None:
+    """A tar ends in empty blocks: one that was cut between two files has none, a damaged head only looks like one."""
+    stream = tar.fileobj
+    assert stream is not None
+    if stream.tell() <= tar.offset:
+        raise tarfile.ReadError("it has no end")
+    while rest := stream.read(1 << 20):
+        if rest.strip(b"\0"):
+            raise tarfile.ReadError("something follows its end")
 
 
 def read_file(path: Path) -> bytes:
@@ -172,6 +200,9 @@ def _idx_rows(images: Path, labels: Path) -> Iterator[Placed]:
             if len(image) < height * width or not label:
                 raise UserError(f"{images}: image {number} of {count:,} is cut short", BROKEN)
             yield (images, number), (header + image.decode("latin-1"), str(label[0]))
+        for path, file in ((images, pixels), (labels, numbers)):
+            if file.read(1):
+                raise UserError(f"{path} goes on behind the {count:,} that its header speaks of", BROKEN)
 
 
 def _idx_sizes(path: Path, file: BinaryIO | gzip.GzipFile, n_dims: int) -> list[int]:
@@ -182,4 +213,7 @@ def _idx_sizes(path: Path, file: BinaryIO | gzip.GzipFile, n_dims: int) -> list[
     sizes = file.read(4 * n_dims)
     if len(sizes) < 4 * n_dims:
         raise UserError(f"{path} is cut short", BROKEN)
-    return [int.from_bytes(sizes[4 * i : 4 * i + 4]) for i in range(n_dims)]
+    found = [int.from_bytes(sizes[4 * i : 4 * i + 4]) for i in range(n_dims)]
+    if 0 in found:
+        raise UserError(f"{path} says that it holds {' x '.join(map(str, found))} numbers", BROKEN)
+    return found

@@ -45,7 +45,9 @@ class Draft:
         if self.reason:
             return ""
         held = self._decoding.end()
-        piece = self._grow(held.removesuffix(HALF) if reason == "limit" else held)  # what the limit cut through is no letter
+        if reason == "limit":
+            held = held.removesuffix(HALF)  # a letter that the limit cut through
+        piece = self._grow(held)
         if self.reason:  # half a character was the last of a stop string
             return piece
         self.reason = reason

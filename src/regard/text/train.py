@@ -157,7 +157,9 @@ def _learn(
     texts: Iterable[str], config: TokenizerConfig, room: int, tell: Callable[[str], None]
 ) -> tuple[_Scores, list[tuple[str, str]]]:
     """At most `room` pieces in the order of their ids, and the merges."""
-    _check_room(1, config, room)
+    if room < 1:
+        few = f"vocab_size {config.vocab_size:,} leaves no id for any letter"
+        raise UserError(few, "give some hundreds, or thousands for pieces of words")
     core, kind = _pipeline(config), config.kind
     long = LongWords(core.normalizer, core.pre_tokenizer)
     model, trainer = _LEARNERS.get(kind, (models.BPE, trainers.BpeTrainer))

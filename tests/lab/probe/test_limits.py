@@ -12,7 +12,8 @@ from regard.lab.probe.sets import Rows, shipped
 @pytest.mark.parametrize(
     ("text", "value"),
     [("17 + 25 = 42.", 42), ("There are three.", 3), ("1,234", 1234), ("-5", -5), ("3.5 kg", 3.5), ("none", None),
-     ("Of 3 it has two", 2), ("twofold", None), ("It occurs twice.", 2)],
+     ("Of 3 it has two", 2), ("twofold", None), ("It occurs twice.", 2), ("10-12", 12), ("It is .5", 0.5), ("x-2", 2),
+     ("five hundred", None), ("twenty-one", None), ("sixty", None), ("one, two", 2), ("five hundred, no: 7", 7)],
 )  # fmt: skip
 def test_the_last_number_counts(text: str, value: float | None) -> None:
     assert last_number(text) == value

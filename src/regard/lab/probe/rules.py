@@ -3,10 +3,13 @@
 import re
 from collections.abc import Sequence
 
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+NUMBER = re.compile(r"(?:(?<!\w)-)?(?:\d[\d,]*(?:\.\d+)?|(?<!\d)\.\d+)")
+"A hyphen behind a number or a word is no sign."
 _NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty""".split()  # noqa: SIM905  # a column of one word a line says no more
 WORDS = {name: value for value, name in enumerate(_NAMES)} | {"once": 1, "twice": 2}
+_TALLY = "|".join([*WORDS, "(?:thir|for|fif|six|seven|eigh|nine)ty", "hundred", "(?:thous|mill|bill)(?:and|ion)"])
+NUMERAL = re.compile(rf"\b(?:{_TALLY})(?:[\s-]+(?:{_TALLY}))*\b")
 
 
 def words_of(text: str) -> list[str]:
@@ -32,8 +35,12 @@ def first_named(text: str, options: Sequence[str]) -> str | None:
 
 
 def last_number(text: str) -> float | None:
-    """In digits or words (to twenty; once, twice). What stands last: a sum is often repeated before its result."""
-    found = [(match.start(), float(match[0].replace(",", ""))) for match in NUMBER.finditer(text)]
-    for word, value in WORDS.items():
-        found += [(match.start(), float(value)) for match in re.finditer(rf"\b{word}\b", text.casefold())]
-    return max(found)[1] if found else None
+    """In digits or words (to twenty; once, twice). What stands last: a sum is often repeated before its result.
+
+    None too where that is a number in more words, such as five hundred, which is not five.
+    """
+    text = text.casefold()
+    found: list[tuple[int, float | None]] = [(m.start(), float(m[0].replace(",", ""))) for m in NUMBER.finditer(text)]
+    found += [(m.start(), WORDS.get(m[0])) for m in NUMERAL.finditer(text)]
+    last = max(found, key=lambda each: each[0], default=(0, None))[1]
+    return None if last is None else float(last)
