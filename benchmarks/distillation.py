@@ -3,7 +3,7 @@
     regard train conv-fashion --out runs/conv-fashion
     regard train deit-fashion --out RUNS/deit-fashion-1 [--set seed=2 for -2]
     regard train vit-fashion  --out RUNS/vit-fashion-1  --set train.epochs=12 --set train.lr=5e-4 --set data.erase=0 \\
-        --set model.dropout=0 (as the other is trained)
+        --set model.dropout=0 --set data.hold_out=0.05 (as the other is trained)
     python benchmarks/distillation.py RUNS/vit-fashion-? RUNS/deit-fashion-? [--teacher runs/conv-fashion]
 
 Runs of one number are a pair. All must have been trained for as many steps.

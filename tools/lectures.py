@@ -258,5 +258,5 @@ def lines(text: str) -> list[str]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cell", type=int, nargs="*", choices=range(len(CELLS)), metavar="CELL")
+    parser.add_argument("cell", type=int, nargs="*", help=f"0 to {len(CELLS) - 1}; all of them where none is named")
     main(parser.parse_args().cell)

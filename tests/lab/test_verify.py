@@ -137,9 +137,11 @@ def test_a_directory_in_half_precision_is_compared_in_full(tmp_path: Path) -> No
 def test_what_rounding_alone_sets_apart_is_judged_by_double_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every token's vector lies far out; the norms take that away again, and with it some of the seven digits."""
+    """Every token's vector lies far out; the norms take that away again, and with it some of the seven digits. On some
+    CPUs both sides round alike even so, hence the hook, which does nothing but round once more."""
     monkeypatch.setattr(finding, "ROUNDING", 1e-6)
     model = make("gpt2")
+    model.decoder.embed.register_forward_hook(lambda module, given, out: out + 700.0 - 700.0)
     with torch.no_grad():
         model.decoder.embed.position.weight += 300.0
     save_model(model, tmp_path)
@@ -162,7 +164,7 @@ def test_a_directory_that_transformers_does_not_open_fails_the_row_and_says_so(t
 def test_without_transformers_the_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange.importlib.util, "find_spec", lambda name: None)
     row = lab.examine(Subject(make("gpt2")), "ours = transformers")
-    assert (row.applies, row.note) == (False, "transformers is not installed")
+    assert (row.applies, row.note) == (False, "transformers is not installed: pip install transformers")
 
 
 def test_a_model_too_large_to_train_here_is_not_trained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def command(pairs: tuple[Path, ...], out: Path, as_json: bool, **given: Any) -> 
     for path in map(expanded, (*pairs, *given["valid"], *given["test"])):
         if not path.is_file():
             raise UserError(f"there is no file {path}", "give a table of pairs, or a text file a side")
-    with waiting("opening the ladder"):
+    with waiting("preparing the ladder"):
         from regard.lab.ladder import RUNGS, Ladder, check
         from regard.lab.ladder_report import describe, write_report
 

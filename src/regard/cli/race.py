@@ -63,7 +63,7 @@ def command(again: Path | None, svg: Path | None, html: Path | None, as_json: bo
         raise UserError(f"--again: there is no file {again}", "`regard race --json > FILE` writes one")
     if again is not None:
         refuse_beside_again(given)
-    with waiting("opening the race"):
+    with waiting("preparing the race"):
         race = prepared(again, given)
     from regard.lab.race.race import run
 

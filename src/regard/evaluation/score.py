@@ -55,12 +55,12 @@ def scored(
     samples = [np.atleast_1d(metric(chance.integers(n_rows, size=n_rows))) * scale for _ in range(bootstrap)]
     # Nearest: between two infinite perplexities there is nothing to interpolate.
     edges = np.percentile(samples, [2.5, 97.5], axis=0, method="nearest")
-    signature += f"|bs:{bootstrap}|seed:{SEED}"
     found = []
     for name, value, low, high in zip(names, values, *edges, strict=True):
+        how = f"bs:{bootstrap}|seed:{SEED}"
         if lowest is not None and low == high and (value == 100.0 or value == lowest == 0.0):
-            low, high = wilson(value / 100 * n_rows, n_rows)
-        found.append(Score(name, float(value), signature, float(low), float(high)))
+            (low, high), how = wilson(value / 100 * n_rows, n_rows), "interval:wilson"
+        found.append(Score(name, float(value), f"{signature}|{how}", float(low), float(high)))
     return found
 
 

@@ -84,8 +84,13 @@ class Sources:
 
 
 def _mend(which: str, paths: Sequence[Path], missing: Path) -> str:
-    own = json.dumps([f"my.{path.name}" for path in paths], ensure_ascii=False)
-    own = f"--set {shlex.quote(f'data.{which}={own}')}"
+    def named(names: list[str]) -> str:
+        return f"--set {shlex.quote(f'data.{which}={json.dumps(names, ensure_ascii=False)}')}"
+
+    packed = missing.with_name(f"{missing.name}.gz")
+    if packed.is_file():
+        return f"{packed.name} is there: {named([str(packed if path == missing else path) for path in paths])}"
+    own = named([f"my.{path.name}" for path in paths])
     for name, entry in read_catalogue().data.items():
         here = Path("data") / entry.folder
         if missing.parent.parts[-2:] == here.parts:
