@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from inspection import readings
+from inspection.packing import unpacked
 from models import tiny
 from regard.errors import UserError
 from regard.inspection import attention as looking
 from regard.inspection.attention import alignment, attention, layers_of, overview, payload
-from regard.inspection.capture import unpacked
 from regard.inspection.reading import Reading, watching
 from regard.layers import attention as seam
 from regard.layers.attention import repeat_heads

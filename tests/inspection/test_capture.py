@@ -1,4 +1,4 @@
-"""A capture comes back from its file as it was, needs no model, and a damaged one is refused."""
+"""A capture is JSON, its numbers come back as they were, and it says which model it was."""
 
 import json
 
@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspection import readings
+from inspection.packing import unpacked
 from models import tiny
 from regard import __version__
-from regard.errors import UserError
-from regard.inspection.capture import SCHEMA, capture, digits, identity, packed, unpacked
+from regard.inspection.capture import SCHEMA, capture, digits, identity, packed
 from regard.inspection.explanation import explain
 from regard.inspection.masks import mask_of
 
@@ -28,15 +28,6 @@ def test_matrices_keep_their_shape_and_bytes() -> None:
     codes = torch.arange(6, dtype=torch.uint8).view(2, 3)
     assert np.array_equal(unpacked(packed(codes, "u8")), codes.numpy())
     assert packed(torch.ones(1, 2)) == {"dtype": "f32", "shape": [1, 2], "base64": "AACAPwAAgD8="}
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [{"shape": [5]}, {"shape": [-1, -2]}, {"base64": "%%"}, {"dtype": "f64"}, {"shape": "x"}, {"base64": None}],
-)
-def test_a_damaged_array_is_refused(damage: dict[str, object]) -> None:
-    with pytest.raises(UserError, match="packed array"):
-        unpacked({**packed(torch.ones(1, 2)), **damage})
 
 
 def test_the_identity_tells_models_apart_and_knows_the_same_again() -> None:

@@ -5,8 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from inspection import readings
+from inspection.packing import unpacked
 from regard.inspection.attention import attention
-from regard.inspection.capture import unpacked
 from regard.inspection.masks import closed_by, mask_of, reason
 from regard.inspection.reading import watching
 from regard.layers.mask import Mask

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from inspection import readings
+from inspection.packing import unpacked
 from models import tiny
 from regard.errors import UserError
-from regard.inspection.capture import unpacked
 from regard.inspection.positions import positions_of_model, shift_map, sinusoidal
 from regard.layers.position import sinusoids
 

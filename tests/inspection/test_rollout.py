@@ -5,9 +5,9 @@ import torch
 from torch.testing import assert_close
 
 from inspection import readings
+from inspection.packing import unpacked
 from regard.errors import UserError
 from regard.inspection.attention import layers_of
-from regard.inspection.capture import unpacked
 from regard.inspection.rollout import on_grid, payload, rollout
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
+from inspection.packing import unpacked
 from regard.decoding.sample import SampleSettings
 from regard.inspection.attention import attention
-from regard.inspection.capture import unpacked
 from regard.inspection.reading import read_text
 from regard.studio.solving import on_plane
 from studio import houses

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import regard
-from regard.inspection.capture import unpacked
+from inspection.packing import unpacked
 from regard.pretrained.bundled import folder_of, is_here
 from regard.studio.app import build
 from regard.studio.models import Entry, Source

@@ -15,8 +15,8 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from data.drawn import bar, encoded
+from inspection.packing import unpacked
 from regard.inspection.attention import attention
-from regard.inspection.capture import unpacked
 from regard.inspection.rollout import rollout
 from regard.studio.guard import MAX_PICTURE_BODY
 from regard.studio.seeing import MAX_PICTURE

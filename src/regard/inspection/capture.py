@@ -11,17 +11,13 @@ import base64
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard import __version__
-from regard.config import require
-from regard.errors import UserError
 from regard.inspection.reading import Reading
 from regard.inspection.summary import family_of
 
@@ -47,20 +43,6 @@ def packed(values: Tensor, dtype: str = "f32") -> dict[str, Any]:
     """Bytes of a row-major array, the least significant first, as base64."""
     array = np.ascontiguousarray(values.detach().cpu().numpy()).astype(TYPES[dtype])
     return {"dtype": dtype, "shape": list(array.shape), "base64": base64.b64encode(array.tobytes()).decode("ascii")}
-
-
-def unpacked(data: dict[str, Any]) -> NDArray[Any]:
-    try:
-        shape = [int(side) for side in data["shape"]]
-        raw = base64.b64decode(data["base64"], validate=True)
-        kind = np.dtype(TYPES[data["dtype"]])
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"a packed array is damaged: {error!r}", "expected dtype, shape and base64") from error
-    require(
-        min(shape, default=0) >= 0 and math.prod(shape) * kind.itemsize == len(raw),
-        f"a packed array of the shape {shape} has {len(raw)} bytes",
-    )
-    return np.frombuffer(raw, dtype=kind).reshape(shape)
 
 
 def identity(model: Any) -> dict[str, Any]:
