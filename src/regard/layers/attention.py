@@ -19,7 +19,7 @@ from regard.layers.position import Rotation
 SHORT = 64
 "Keys up to which plain products are faster on a CPU than the kernel, which is made for long texts."
 
-MIDDLING = 512
+MIDDLING = 256
 "Keys up to which they are when bfloat16 is learnt from, and up to which memory bears the weights of all heads."
 
 SOME = 4
