@@ -128,7 +128,8 @@ def products_are_faster(q: Tensor, n_keys: int, mask: Mask) -> bool:
     """Than the kernel, as measured on CPUs: of what is learnt from, the way back counts too."""
     if not q.is_cpu or q.size(-2) == 1:
         return False
-    if q.requires_grad and q.dtype == torch.bfloat16:  # back, the kernel takes five times as long as in float32
+    kind = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else q.dtype
+    if q.requires_grad and kind == torch.bfloat16:  # back, the kernel takes five times as long as in float32
         return n_keys <= MIDDLING
     if q.requires_grad and mask.is_plain_causal:  # both ways the kernel is faster, at 64 keys by 1.7
         return False
