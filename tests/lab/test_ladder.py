@@ -179,5 +179,5 @@ def test_a_start_that_fails_does_not_block_the_folder(home: Path, tmp_path: Path
 
 def test_minutes_are_no_other_wish_where_steps_are_given(whole: Ladder, home: Path) -> None:
     assert Ladder(wanted(home, minutes=99), whole.folder).done
-    with pytest.raises(UserError, match="another ladder: minutes was None and is 99, steps was 3 and is None"):
+    with pytest.raises(UserError, match="another ladder: minutes was not given and is 99, steps was 3 and is not given"):
         Ladder(wanted(home, minutes=99, steps=None), whole.folder)
