@@ -179,5 +179,6 @@ def test_a_start_that_fails_does_not_block_the_folder(home: Path, tmp_path: Path
 
 def test_minutes_are_no_other_wish_where_steps_are_given(whole: Ladder, home: Path) -> None:
     assert Ladder(wanted(home, minutes=99), whole.folder).done
-    with pytest.raises(UserError, match="another ladder: minutes was not given and is 99, steps was 3 and is not given"):
+    told = "another ladder: minutes was not given and is 99, steps was 3 and is not given"
+    with pytest.raises(UserError, match=told):
         Ladder(wanted(home, minutes=99, steps=None), whole.folder)
