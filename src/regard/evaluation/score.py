@@ -23,7 +23,7 @@ class Score:
     value: float
     "Out of 100, as papers print it; only perplexity and bits have a unit of their own."
     signature: str
-    "How it was counted; scores compare only where it is equal."
+    "How it was counted, and last how its interval was; values compare only where the first is equal."
     low: float | None = None
     high: float | None = None
     "Where asked for, what 95 % of the bootstrap samples lie between (BLEU and chrF: sacrebleu's mean and half span)."

@@ -8,7 +8,7 @@ NUMBER = re.compile(r"(?:(?<!\w)-)?(?:\d[\d,]*(?:\.\d+)?|(?<!\d)\.\d+)")
 _NAMES = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
     seventeen eighteen nineteen twenty""".split()  # noqa: SIM905  # a column of one word a line says no more
 WORDS = {name: value for value, name in enumerate(_NAMES)} | {"once": 1, "twice": 2}
-_TALLY = "|".join([*WORDS, "(?:thir|for|fif|six|seven|eigh|nine)ty", "hundred", "(?:thous|mill|bill)(?:and|ion)"])
+_TALLY = "|".join([*WORDS, "(?:thir|for|fif|six|seven|eigh|nine)ty", "hundred", "thousand", "[mb]illion"])
 NUMERAL = re.compile(rf"\b(?:{_TALLY})(?:[\s-]+(?:{_TALLY}))*\b")
 
 
